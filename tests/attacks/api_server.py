@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """api_server DIR: at 127.88.0.1:8443, by DIR's certificate, answers each request with what it was
-asked, and notes its line and its Authorization in DIR/asked. Ends with its input."""
+asked, and notes its line and its Authorization in DIR/asked; in HTTP/2 it says who it is, and no more.
+Ends with its input."""
 import http.server
 import os
 import ssl
@@ -23,8 +24,36 @@ def body_of(handler):
     return whole
 
 
+HEADERS, SETTINGS, ENDS, ACK = 1, 4, 1, 1
+
+
+def frame(kind, flags, stream, body=b""):
+    return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
+
+
+def speak_two(file):
+    """HTTP/2, for requests without a body."""
+    file.read(len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+    file.write(frame(SETTINGS, 0, 0))
+    while head := file.read(9):
+        file.read(int.from_bytes(head[:3], "big"))
+        if head[3] == SETTINGS and head[4] != ACK:
+            file.write(frame(SETTINGS, ACK, 0))
+        if head[3] == HEADERS and head[4] & ENDS:  # 0x88: status 200, as the table has it
+            stream = int.from_bytes(head[5:], "big")
+            file.write(frame(HEADERS, 4, stream, b"\x88") + frame(0, ENDS, stream, b"X-Server: api\n"))
+        file.flush()
+
+
 class Api(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def handle(self):
+        self.connection.do_handshake()
+        if self.connection.selected_alpn_protocol() == "h2":
+            speak_two(self.connection.makefile("rwb"))
+        else:
+            super().handle()
 
     def do_GET(self):
         said = ("%s %s\n" % (self.requestline, self.headers.get("Authorization"))).encode()
@@ -71,6 +100,7 @@ class Server(http.server.ThreadingHTTPServer):
 def main():
     Server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     Server.context.load_cert_chain(sys.argv[1] + "/server.pem", sys.argv[1] + "/server.key")
+    Server.context.set_alpn_protocols(["h2", "http/1.1"])
     server = Server(PLACE, Api)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print("there", flush=True)
