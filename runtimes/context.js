@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Node that remembers; the frames are those of context.py. A cell is a script in which
-// `await` and `import` may stand, and whose declarations can be made again.
+// `await` and `import` may stand, and whose declarations can be made again. With the argument
+// `typescript` it is of that, and its types are taken away first.
 'use strict';
 (() => {
   const childProcess = require('child_process');
@@ -147,6 +148,53 @@
   try {
     acorn = require('internal/deps/acorn/acorn/dist/acorn');
   } catch (error) { /* cells are plain scripts then */ }
+
+  // By Node itself, or by the package `typescript`, which is looked for where npm puts it, too.
+  // Names that a cell imports stay, for the next cells. NULL: neither is here.
+  const MODULES = ['/usr/local/lib/node_modules/', '/usr/lib/node_modules/', '/usr/share/nodejs/'];
+
+  function stripByNode(strip) {
+    const quietly = (code, mode) => {
+      const { emitWarning } = process;
+      process.emitWarning = () => {}; // that it is an experiment
+      try {
+        return strip(code, { mode });
+      } finally {
+        process.emitWarning = emitWarning;
+      }
+    };
+    return (code) => {
+      try {
+        return quietly(code, 'strip');
+      } catch (error) {
+        if (error.code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
+        return quietly(code, 'transform'); // enums and the like
+      }
+    };
+  }
+
+  function stripByPackage(ts) {
+    const compilerOptions = { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext,
+                              verbatimModuleSyntax: true };
+    return (code) => {
+      const { outputText, diagnostics } =
+        ts.transpileModule(code, { compilerOptions, reportDiagnostics: true });
+      if (diagnostics.length)
+        throw new SyntaxError(ts.flattenDiagnosticMessageText(diagnostics[0].messageText, ' '));
+      return outputText.replace(/\bexport \{\};?\s*$/, '');
+    };
+  }
+
+  function stripper() {
+    const { stripTypeScriptTypes } = require('module');
+    if (stripTypeScriptTypes) return stripByNode(stripTypeScriptTypes);
+    for (const where of ['', ...MODULES])
+      try {
+        return stripByPackage(require(`${where}typescript`));
+      } catch (error) { /* not there */ }
+    return null;
+  }
+  const strip = process.argv[1] === 'typescript' ? stripper() : (code) => code;
 
   // Node's own, for cells, whose scripts have none.
   globalThis.__import = async (from, names = []) => {
@@ -302,7 +350,7 @@
   async function serve(request) {
     const reply = { kind: 'done', id: request.id, status: 'ok', value: null, error: null };
     try {
-      const value = await settle(request.code);
+      const value = await settle(strip(request.code));
       if (value !== undefined) reply.value = bundle(value);
     } catch (error) {
       const stopped = error && error.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
@@ -313,6 +361,7 @@
   }
 
   async function main() {
+    if (!strip) return send({ kind: 'missing' });
     send({ kind: 'ready' });
     for (;;) {
       const size = receive(4).readUInt32BE(0);

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bash or an R that remembers: sys.argv[1] says which. It runs beside us, and takes cells
+"""A bash, an R or a Java that remembers: sys.argv[1] says which. It runs beside us, and takes cells
 by a pipe; the frames are those of context.py. SIGINT goes to it and to all that it started."""
 
 
 def _main():
     import json
     import os
+    import shutil
     import signal
     import struct
     import subprocess
@@ -61,6 +62,112 @@ local({
 })
 """]
 
+    # JShell in the Java that runs this. Variables are properties, as nothing else can be set.
+    JAVA = r"""
+import java.io.*;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import jdk.jshell.*;
+
+class Cells {
+    private final DataInputStream code = new DataInputStream(new FileInputStream("/dev/fd/8"));
+    private final DataOutputStream said =
+        new DataOutputStream(new BufferedOutputStream(new FileOutputStream("/dev/fd/9")));
+    private final JShell shell = JShell.builder().executionEngine("local").build();
+    private volatile boolean stopped;
+
+    Cells() throws IOException { }
+
+    private void say(char kind, String text) throws IOException {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        System.out.flush();
+        System.err.flush();
+        said.writeByte(kind);
+        said.writeInt(bytes.length);
+        said.write(bytes);
+        said.flush();
+    }
+
+    private static String problem(Throwable error) {
+        String name = error instanceof EvalException
+            ? ((EvalException) error).getExceptionClassName() : error.getClass().getName();
+        return error.getMessage() == null ? name : name + ": " + error.getMessage();
+    }
+
+    private String refusal(Snippet snippet) {
+        return shell.diagnostics(snippet).findFirst().map(d -> d.getMessage(null))
+            .orElse("the cell is not understood");
+    }
+
+    /* Null: it has none. */
+    private static String value(SnippetEvent event) {
+        boolean shows = event.snippet().kind() == Snippet.Kind.EXPRESSION
+            || event.snippet().subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
+        return shows && event.value() != null ? event.value() : null;
+    }
+
+    private void run(String text) throws IOException {
+        String last = null;
+        SourceCodeAnalysis analysis = shell.sourceCodeAnalysis();
+        for (String rest = text; !rest.isBlank();) {
+            SourceCodeAnalysis.CompletionInfo info = analysis.analyzeCompletion(rest);
+            String part = info.source() == null ? rest : info.source();
+            rest = info.source() == null ? "" : info.remaining();
+            for (SnippetEvent event : shell.eval(part)) {
+                if (event.causeSnippet() != null) continue;
+                if (stopped) { say('i', ""); return; }
+                if (event.exception() != null) { say('e', problem(event.exception())); return; }
+                if (event.status() == Snippet.Status.REJECTED) {
+                    say('e', refusal(event.snippet()));
+                    return;
+                }
+                last = value(event);
+            }
+        }
+        say(last == null ? 'o' : 'v', last == null ? "" : last);
+    }
+
+    private void serve() throws IOException {
+        sun.misc.Signal.handle(new sun.misc.Signal("INT"), signal -> {
+            stopped = true;
+            shell.stop();
+        });
+        for (String name : List.of("java.io.*", "java.math.*", "java.net.*", "java.nio.file.*",
+                "java.util.*", "java.util.concurrent.*", "java.util.function.*",
+                "java.util.prefs.*", "java.util.regex.*", "java.util.stream.*"))
+            shell.eval("import " + name + ";");
+        say('o', "");
+        for (;;) {
+            byte[] bytes = new byte[code.readInt()];
+            code.readFully(bytes);
+            stopped = false;
+            run(new String(bytes, StandardCharsets.UTF_8));
+        }
+    }
+
+    public static void main(String[] args) throws IOException {
+        System.getenv().forEach((name, value) -> {
+            if (System.getProperty(name) == null) System.setProperty(name, value);
+        });
+        try {
+            new Cells().serve();
+        } catch (EOFException end) {
+            System.exit(0);
+        }
+    }
+}
+"""
+
+    def java():
+        """Its program lies in a file, which has been read once it is ready."""
+        import tempfile
+        place = tempfile.mkdtemp(prefix=".vial-java-")
+        with open(place + "/Cells.java", "w") as file:
+            file.write(JAVA)
+        return place, ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss2m",
+                       "-Dfile.encoding=UTF-8",
+                       "-Dstdout.encoding=UTF-8", "-Dstderr.encoding=UTF-8", "--add-modules", "jdk.jshell", place + "/Cells.java"]
+
     frames = threading.Lock()
     state = {"running": False}
 
@@ -112,7 +219,7 @@ local({
                     break
         return data.decode(errors="replace"), b""
 
-    def start(kind):
+    def start(kind, argv):
         code_read, code_write = os.pipe()
         said_read, said_write = os.pipe()
         env = dict(os.environ, PS1="", PS2="", HISTFILE="", PROMPT_COMMAND="")
@@ -122,10 +229,10 @@ local({
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             # Out of the way first: one of them may have the other's number.
             one, two = (os.dup2(fd, 20 + i) for i, fd in enumerate((code_read, said_write)))
-            os.dup2(one, CODE if kind == "r" else 0)
+            os.dup2(one, 0 if kind == "bash" else CODE)
             os.dup2(two, SAID)
             os.closerange(SAID + 1, 64)
-        child = subprocess.Popen(R if kind == "r" else BASH, stdin=subprocess.DEVNULL,
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
                                  preexec_fn=place, close_fds=False)
         os.close(code_read)
@@ -134,7 +241,7 @@ local({
 
     def give(code):
         data = code.encode()
-        if kind == "r":
+        if kind != "bash":
             data = struct.pack(">i", len(data)) + data
         else:
             quoted = "".join("\\%03o" % byte for byte in data)
@@ -196,7 +303,15 @@ local({
             os.killpg(child.pid, signal.SIGINT)
 
     kind = sys.argv[1]
-    child, code_fd, said_fd = start(kind)
+    place = None
+    argv = {"bash": BASH, "r": R}.get(kind)
+    if not argv:
+        place, argv = java()
+    try:
+        child, code_fd, said_fd = start(kind, argv)
+    except FileNotFoundError:
+        send({"kind": "missing"})
+        return
     streams = [Stream("stdout", child.stdout.fileno()), Stream("stderr", child.stderr.fileno())]
     signal.signal(signal.SIGINT, interrupt)
     try:
@@ -204,7 +319,14 @@ local({
             give("set +m")
         drop, send_all = [], send
         send = drop.append
-        wait()
+        try:
+            wait()
+        except EOFError:  # a Java without JShell, for one
+            send_all({"kind": "missing"})
+            raise
+        finally:
+            if place:
+                shutil.rmtree(place, ignore_errors=True)
         send = send_all
         send({"kind": "ready"})
         while True:

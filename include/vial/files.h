@@ -57,8 +57,9 @@ VIAL_API VIAL_MUST_CHECK int vial_session_put(struct vial_session *session,
 /* Zero-initialise: 0 and NULL mean the usual value. */
 struct vial_put_options {
     unsigned mode;
-    const char *attributes; /* as in vial_entry: all that the file will have; NULL: none.
-                               VIAL-UNSUPPORTED where its file system has none */
+    const char *attributes; /* as in vial_entry: all that the file will have; NULL:
+                               none. VIAL-UNSUPPORTED where its file system has none */
+    bool as_root;           /* as the functions "…_as" at the end have it */
 };
 VIAL_API VIAL_MUST_CHECK int vial_session_put_with(
     struct vial_session *session, const char *path, const void *data, size_t len,
@@ -184,6 +185,34 @@ VIAL_API const char *vial_event_name(enum vial_event_kind kind);
 
 /* NULL is allowed. */
 VIAL_API void vial_watcher_free(struct vial_watcher *watcher);
+
+/* The same by root with ROOT, where programs of the session may be that
+ * (vial_exec_options.as_root; else VIAL-UNSUPPORTED): at absolute paths, and with the
+ * rights of such a program. FOLLOWED: of a link what it leads to. */
+VIAL_API VIAL_MUST_CHECK int vial_session_stat_as(struct vial_session *session,
+                                                  bool root, bool followed,
+                                                  const char *path,
+                                                  struct vial_entry *out,
+                                                  struct vial_error *err);
+VIAL_API VIAL_MUST_CHECK int vial_session_get_as(struct vial_session *session,
+                                                 bool root, const char *path,
+                                                 uint64_t offset, uint64_t len,
+                                                 char **data, size_t *got,
+                                                 struct vial_error *err);
+VIAL_API VIAL_MUST_CHECK int vial_session_list_as(struct vial_session *session,
+                                                  bool root, const char *path,
+                                                  bool deep, struct vial_entries *out,
+                                                  struct vial_error *err);
+VIAL_API VIAL_MUST_CHECK int vial_session_mkdir_as(struct vial_session *session,
+                                                   bool root, const char *path,
+                                                   struct vial_error *err);
+VIAL_API VIAL_MUST_CHECK int vial_session_move_as(struct vial_session *session,
+                                                  bool root, const char *from,
+                                                  const char *to,
+                                                  struct vial_error *err);
+VIAL_API VIAL_MUST_CHECK int vial_session_remove_as(struct vial_session *session,
+                                                    bool root, const char *path,
+                                                    bool deep, struct vial_error *err);
 
 /* Writes the files and directories below PATH to FD as a tar archive (ustar, pax
  * for long names). Links and other kinds are left out, and counted in *LEFT_OUT,

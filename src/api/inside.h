@@ -132,6 +132,7 @@ int inside_put(struct vial_session *session, const char *path,
 struct inside_sink {
     int (*take)(void *context, const char *data, size_t len);
     void *context;
+    bool as_root; /* as vial_session_get_as */
 };
 int inside_get(struct vial_session *session, const char *path, uint64_t offset,
                uint64_t len, const struct inside_sink *to, struct vial_error *err);

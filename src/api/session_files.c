@@ -15,7 +15,7 @@ int inside_put(struct vial_session *session, const char *path,
 int inside_get(struct vial_session *session, const char *path, uint64_t offset,
                uint64_t len, const struct inside_sink *to, struct vial_error *err)
 {
-    const struct files_sink sink = { to->take, to->context };
+    const struct files_sink sink = { to->take, to->context, to->as_root };
 
     return files_get_to(session, path, offset, len, &sink, err);
 }

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "e2b/builds.h"
 #include "e2b/lease.h"
+#include "e2b/volume_seen.h"
 
 #define ID_LETTERS 20 /* of 32 kinds: 100 bits */
 
@@ -24,6 +25,7 @@ int e2b_open(const struct e2b_options *options, struct e2b **out,
         return fail_memory(err);
     }
     thread_cond_init(&e->lease);
+    thread_cond_init(&e->called);
     if (builds_open(&e->builds) < 0) {
         e2b_close(e);
         return fail_memory(err);
@@ -46,6 +48,7 @@ static void box_free(struct box *box)
     json_decref(box->denied);
     json_decref(box->egress);
     json_decref(box->asked_env);
+    json_decref(box->mounts);
     free(box->template_name);
     (void)pthread_cond_destroy(&box->changed);
     (void)pthread_mutex_destroy(&box->lock);
@@ -59,9 +62,11 @@ void e2b_close(struct e2b *e2b)
         return;
     leases_done(e2b);
     builds_close(e2b->builds);
+    volume_keys_done(e2b);
     while (e2b->boxes)
         (void)boxes_remove(e2b, e2b->boxes);
     (void)pthread_cond_destroy(&e2b->lease);
+    (void)pthread_cond_destroy(&e2b->called);
     (void)pthread_mutex_destroy(&e2b->lock);
     free(e2b);
 }

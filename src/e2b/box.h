@@ -29,6 +29,7 @@
 struct proc;
 struct watch;
 struct notebook;
+struct volume_key;
 
 /* What it used at a time. */
 struct box_load {
@@ -54,6 +55,7 @@ struct box {
     json_t *network;         /* as it was asked for, or NULL */
     json_t *denied;          /* ranges that its gate denies because of that, or NULL */
     json_t *asked_env;       /* as NETWORK */
+    json_t *mounts;          /* volumes, likewise */
     bool gated;              /* its network is a gate */
     bool has_image;          /* else it is the host's programs, and cannot be saved */
     bool has_root;           /* its programs may be root */
@@ -90,6 +92,8 @@ struct e2b {
     pthread_t thread;
     bool has_thread, closing;
     struct builds *builds;
+    struct volume_key *volume_keys; /* newest first */
+    pthread_cond_t called;          /* a call for a volume is over */
 };
 
 /* An empty one, which belongs to the caller. NULL: no memory, or no random bytes. */

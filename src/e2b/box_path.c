@@ -48,6 +48,11 @@ int box_path(const char *home, const char *path, struct str *out,
     return str_ok(out) ? 0 : connect_fail(e, CONNECT_INTERNAL, "out of memory");
 }
 
+const char *box_home(const struct ask *a)
+{
+    return a->root ? "/" BOX_ROOT : BOX_HOME;
+}
+
 const char *box_name(const char *path)
 {
     size_t len = strlen(BOX_HOME);

@@ -286,20 +286,19 @@ void connect_cut(struct connect_stream *s)
     web_abort(s->ask->web);
 }
 
-static int judge_user(const struct ask *a, const char *name, bool *root,
-                      struct connect_error *e)
+int connect_check_user(const struct ask *a, const char *name, bool *root,
+                       struct connect_error *e)
 {
     if (!*name || strcmp(name, BOX_USER) == 0)
         return 0;
     if (strcmp(name, BOX_ROOT) != 0)
         return connect_fail(e, CONNECT_UNAUTHENTICATED, "invalid username: '%.64s'",
                             name);
-    if (!root || !a->box->has_root)
-        return connect_fail(e, CONNECT_UNAUTHENTICATED, "invalid username: 'root': %s",
-                            root ? "this sandbox has no root user; the server's "
-                                   "operator sets 'sudo: nopasswd' for templates that "
-                                   "have an image"
-                                 : "files are those of 'user' here");
+    if (!a->box->has_root)
+        return connect_fail(e, CONNECT_UNAUTHENTICATED,
+                            "invalid username: 'root': this sandbox has no root user; "
+                            "the server's operator sets 'sudo: nopasswd' for templates "
+                            "that have an image");
     *root = true;
     return 0;
 }
@@ -315,7 +314,7 @@ int connect_user(struct ask *a, bool *root, struct connect_error *e)
         return 0;
     if (text_unbase64(given + 6, strlen(given + 6), &name) == 0 && name.data) {
         name.data[strcspn(name.data, ":")] = '\0';
-        rc = judge_user(a, name.data, root, e);
+        rc = connect_check_user(a, name.data, root, e);
     }
     blob_done(&name);
     return rc;

@@ -72,9 +72,13 @@ void connect_end(struct connect_stream *s,
                  const struct connect_error *e); /* NULL: well */
 void connect_cut(struct connect_stream *s);
 
-/* Who the caller wants to be: 0, or -1 if nobody has that name. ROOT NULL: root cannot
- * be told from the others there, and is refused. */
+/* Who the caller wants to be: 0, or -1 if nobody has that name. */
 int connect_user(struct ask *a, bool *root, struct connect_error *e);
+/* The same of NAME. */
+int connect_check_user(const struct ask *a, const char *name, bool *root,
+                       struct connect_error *e);
+/* Of who A's files are. */
+const char *box_home(const struct ask *a);
 
 /* Values of messages. Names may be in camel or snake case. */
 json_t *connect_member(const json_t *object, const char *camel, const char *snake);
@@ -93,6 +97,8 @@ void filesystem_call(struct ask *a, const char *method);
 
 /* files_download.c, files_upload.c */
 void files_download(struct ask *a);
+/* Answers with the file at PATH, which is absolute. */
+void files_send(struct ask *a, const char *path);
 void files_upload(struct ask *a);
 /* Whether the user is one that there is; else that is said. */
 bool files_check_user(struct ask *a);

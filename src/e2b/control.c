@@ -45,8 +45,7 @@ int control_seconds(json_t *value, int64_t least, int64_t *out, struct vial_erro
     return 0;
 }
 
-/* NULL: SDKs then name the domain that they were told. */
-static const char *domain_of(const struct ask *a)
+const char *control_domain(const struct ask *a)
 {
     const char *domain = a->turn->settings->serve.e2b_domain;
 
@@ -55,11 +54,11 @@ static const char *domain_of(const struct ask *a)
 
 json_t *control_sandbox(const struct ask *a, const struct box *box)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s?}", "templateID",
-                     box->template_name, "sandboxID", box->id, "clientID", CLIENT_ID,
-                     "envdVersion", CONTROL_ENVD, "envdAccessToken",
-                     box->token[0] ? box->token : NULL, "trafficAccessToken",
-                     box->traffic[0] ? box->traffic : NULL, "domain", domain_of(a));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s?}", "templateID", box->template_name,
+        "sandboxID", box->id, "clientID", CLIENT_ID, "envdVersion", CONTROL_ENVD,
+        "envdAccessToken", box->token[0] ? box->token : NULL, "trafficAccessToken",
+        box->traffic[0] ? box->traffic : NULL, "domain", control_domain(a));
 }
 
 json_t *control_listed(const struct box *box)
@@ -70,14 +69,15 @@ json_t *control_listed(const struct box *box)
 
     control_stamp(box->started_ms, started);
     control_stamp(paused_ms ? paused_ms : atomic_load(&box->ends_ms), ends);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:O}",
-                     "templateID", box->template_name, "alias", box->template_name,
-                     "sandboxID", box->id, "clientID", CLIENT_ID, "startedAt", started,
-                     "cpuCount", (json_int_t)((box->cpus_milli + 999) / 1000),
-                     "memoryMB", (json_int_t)(box->memory_bytes >> 20), "diskSizeMB",
-                     (json_int_t)(box->disk_bytes >> 20), "state",
-                     paused_ms ? "paused" : "running", "envdVersion", CONTROL_ENVD,
-                     "endAt", ends, "metadata", box->metadata);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:O, s:O*}",
+        "templateID", box->template_name, "alias", box->template_name, "sandboxID",
+        box->id, "clientID", CLIENT_ID, "startedAt", started, "cpuCount",
+        (json_int_t)((box->cpus_milli + 999) / 1000), "memoryMB",
+        (json_int_t)(box->memory_bytes >> 20), "diskSizeMB",
+        (json_int_t)(box->disk_bytes >> 20), "state", paused_ms ? "paused" : "running",
+        "envdVersion", CONTROL_ENVD, "endAt", ends, "metadata", box->metadata,
+        "volumeMounts", box->mounts);
 }
 
 json_t *control_detail(const struct ask *a, struct box *box)
@@ -86,7 +86,7 @@ json_t *control_detail(const struct ask *a, struct box *box)
     json_t *json = control_listed(box);
     json_t *more =
         json_pack("{s:s*, s:s?, s:b, s:{s:s, s:b}}", "envdAccessToken",
-                  box->token[0] ? box->token : NULL, "domain", domain_of(a),
+                  box->token[0] ? box->token : NULL, "domain", control_domain(a),
                   "allowInternetAccess", egress.online, "lifecycle", "onTimeout",
                   box->auto_pause ? "pause" : "kill", "autoResume", box->auto_resume);
 
@@ -266,13 +266,6 @@ static void no_templates(struct ask *a)
                "by Template.build");
 }
 
-static void no_volumes(struct ask *a)
-{
-    ask_refuse(a, 501,
-               "volumes are not supported by this server; "
-               "upload files to each sandbox instead");
-}
-
 static void no_secrets(struct ask *a)
 {
     ask_refuse(a, 501,
@@ -322,6 +315,10 @@ static const struct {
     { "GET", "/templates/{}/files/{}", control_build_files },
     { "POST", "/v2/templates/{}/builds/{}", control_build_start },
     { "GET", "/templates/{}/builds/{}/status", control_build_status },
+    { "POST", "/volumes", control_volume_create },
+    { "GET", "/volumes", control_volumes },
+    { "GET", "/volumes/{}", control_volume_get },
+    { "DELETE", "/volumes/{}", control_volume_delete },
 };
 
 static ask_handler *missing(const char *path)
@@ -330,9 +327,10 @@ static ask_handler *missing(const char *path)
         const char *root;
         ask_handler *handler;
     } roots[] = {
-        { "/templates", no_templates },    { "/v2/templates", no_templates },
-        { "/v3/templates", no_templates }, { "/volumes", no_volumes },
-        { "/volumecontent", no_volumes },  { "/secrets", no_secrets },
+        { "/templates", no_templates },
+        { "/v2/templates", no_templates },
+        { "/v3/templates", no_templates },
+        { "/secrets", no_secrets },
     };
 
     for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)
@@ -343,7 +341,7 @@ static ask_handler *missing(const char *path)
 
 void control_handle(struct ask *a)
 {
-    char args[2][128];
+    char args[2][ASK_ARG];
 
     /* A client that only creates would leave all of its ended ones behind. */
     boxes_forget_ended(a->e2b);

@@ -16,6 +16,8 @@ struct wish {
     bool fork;                 /* IMAGE is its own and goes with it */
     int64_t milli_cpus, memory_mb; /* 0: as usual */
     json_t *metadata, *env;        /* or NULL */
+    json_t *mounts;                /* `volumeMounts`, as they came, or NULL */
+    json_t *volumes;               /* what a request says for them, or NULL */
     int64_t seconds;
     bool open; /* without a token */
     bool auto_pause, auto_resume;
@@ -34,6 +36,16 @@ void control_close_apart(struct box *box);
 /* Finds what W's template name means; SAVED has what W borrows. */
 int control_find_template(struct ask *a, struct wish *w, struct saved_list *saved,
                           struct vial_error *err);
+/* control_volumes.c */
+void control_volume_create(struct ask *a);
+void control_volume_get(struct ask *a);
+void control_volume_delete(struct ask *a);
+void control_volumes(struct ask *a);
+/* What W's mounts come to; *OUT has what W borrows. */
+int control_mounts(struct ask *a, struct wish *w, json_t **out, struct vial_error *err);
+/* What SDKs are to make names of; NULL: what they were told. */
+const char *control_domain(const struct ask *a);
+
 /* Whether sandboxes of images can be written to, and so be saved. */
 bool control_may_write(const struct settings *settings);
 

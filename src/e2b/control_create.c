@@ -121,6 +121,13 @@ static int read_network(struct wish *w, const char *name, json_t *value,
     return network_read(&w->network, value, err);
 }
 
+static int read_mounts(struct wish *w, const char *name, json_t *value,
+                       struct vial_error *err)
+{
+    w->mounts = value;
+    return json_is_array(value) ? 0 : wrong(name, "a list", err);
+}
+
 static const struct {
     const char *name;
     reader *read;
@@ -135,7 +142,7 @@ static const struct {
     { "autoPause", read_pause },
     { "autoPauseMemory", read_memory },
     { "autoResume", read_resume },
-    { "volumeMounts", read_missing },
+    { "volumeMounts", read_mounts },
     { "mcp", read_missing },
     { "iam", read_missing },
 };
@@ -236,6 +243,8 @@ static int make_request(const struct settings *settings, struct box *box,
                      box->env);
     if (json && *w->image)
         ask_for_image(settings, w, json);
+    if (json && json_array_size(w->volumes) > 0)
+        (void)json_object_set(json, "volumes", w->volumes);
     if (json && (network_rules(&w->network, settings, &rules, err) < 0 ||
                  network_ask(&rules, settings, json, err) < 0))
         return -1;
@@ -259,6 +268,7 @@ static int fill(struct ask *a, struct box *box, const struct wish *w,
     box->metadata = w->metadata ? json_incref(w->metadata) : json_object();
     box->network = w->network.given ? json_deep_copy(w->network.given) : NULL;
     box->asked_env = json_incref(w->env);
+    box->mounts = json_incref(w->mounts);
     box->closed = w->network.closed;
     box->lease_s = w->seconds;
     box->auto_pause = w->auto_pause;
@@ -381,12 +391,14 @@ void control_create(struct ask *a)
 {
     auto_json json_t *body = NULL;
     auto_box struct box *box = NULL;
+    auto_json json_t *volumes = NULL;
     auto_saved_list struct saved_list saved = { 0 };
     struct vial_error err = { 0 };
     struct wish w;
 
     if (ask_body(a, &body, &err) == 0 && read_wish(body, &w, &err) == 0 &&
-        control_find_template(a, &w, &saved, &err) == 0)
+        control_find_template(a, &w, &saved, &err) == 0 &&
+        control_mounts(a, &w, &volumes, &err) == 0)
         box = control_open(a, &w, &err);
     if (!box) {
         ask_error(a, &err);

@@ -231,6 +231,7 @@ void control_fork(struct ask *a)
 {
     auto_box struct box *box = control_own(a);
     auto_json json_t *all = NULL;
+    auto_json json_t *volumes = NULL;
     auto_control_egress struct control_egress egress = { 0 };
     struct vial_error err = { 0 };
     int64_t count = 1;
@@ -245,12 +246,13 @@ void control_fork(struct ask *a)
     w.template_name = box->template_name;
     w.metadata = box->metadata;
     w.env = box->asked_env;
+    w.mounts = box->mounts;
     w.open = !box->token[0];
     w.auto_pause = box->auto_pause;
     w.auto_resume = box->auto_resume;
     egress = control_egress(box);
     w.network = (struct network_wish){ .closed = egress.closed };
-    if (check_fork(box, &err) < 0 ||
+    if (check_fork(box, &err) < 0 || control_mounts(a, &w, &volumes, &err) < 0 ||
         (egress.network && network_read(&w.network, egress.network, &err) < 0)) {
         control_refuse(a, &err);
         return;

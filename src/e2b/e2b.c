@@ -13,15 +13,19 @@
 #include "e2b/builds.h"
 #include "e2b/control.h"
 #include "e2b/lease.h"
+#include "e2b/volume_seen.h"
 #include "http/connect_envelope.h"
 
 #define PREFIX      "/e2b" /* may stand before every path */
 #define PORT_PYTHON 49999u /* the interpreter's */
 
+#define CONTENT "/volumecontent/"
+
 #define HALF            "E2b-Sandbox-Id and E2b-Sandbox-Port belong together"
 #define NO_KEY          "the key is missing or not known; send 'X-API-Key: KEY'"
 #define NO_BOX          "The sandbox was not found"
 #define NO_TOKEN        "the access token is missing or wrong"
+#define NO_VOLUME       "the volume's token is missing, or not known any more"
 #define NO_UPLOAD       "the address is not known any more"
 #define WRONG_SIGNATURE "invalid signature"
 
@@ -31,6 +35,7 @@ enum kind {
     FACE_BOX,     /* traffic of a sandbox */
     FACE_SIGNED,  /* a file URL that does not say of which */
     FACE_UPLOAD,  /* files of a template that is built */
+    FACE_CONTENT, /* what is in a volume */
     FACE_HALF,    /* one of two headers alone */
 };
 
@@ -104,9 +109,8 @@ static bool by_headers(const struct web_request *req, struct face *out)
 static bool is_control(const char *path)
 {
     static const char *const roots[] = {
-        "/sandboxes",    "/v2/sandboxes", "/templates", "/v2/templates",
-        "/v3/templates", "/snapshots",    "/volumes",   "/volumecontent",
-        "/secrets",      "/teams",
+        "/sandboxes", "/v2/sandboxes", "/templates", "/v2/templates", "/v3/templates",
+        "/snapshots", "/volumes",      "/secrets",   "/teams",
     };
 
     for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
@@ -128,6 +132,8 @@ static struct face face_of(const struct web_request *req)
         f.kind = FACE_SIGNED;
     else if (strcmp(f.path, "/uploads") == 0 && web_query(req, "token"))
         f.kind = FACE_UPLOAD;
+    else if (strncmp(f.path, CONTENT, strlen(CONTENT)) == 0)
+        f.kind = FACE_CONTENT;
     else if (is_control(f.path))
         f.kind = FACE_CONTROL;
     return f;
@@ -251,6 +257,17 @@ static void place_upload(struct e2b *e2b, const struct web_request *req,
         *out = (struct web_place){ .caller = caller, .coded = true };
 }
 
+/* The same: the volume's token was told to its owner alone. */
+static void place_content(struct e2b *e2b, const struct web_request *req,
+                          struct web_place *out)
+{
+    struct volume_key key;
+
+    *out = stranger(401, NO_VOLUME);
+    if (volume_key_of(e2b, req, &key))
+        *out = (struct web_place){ .caller = key.caller, .coded = true };
+}
+
 void e2b_place(struct e2b *e2b, const struct web_request *req, struct web_place *out)
 {
     const struct face f = face_of(req);
@@ -261,6 +278,8 @@ void e2b_place(struct e2b *e2b, const struct web_request *req, struct web_place 
         place_box(e2b, req, &f, out);
     else if (f.kind == FACE_UPLOAD)
         place_upload(e2b, req, out);
+    else if (f.kind == FACE_CONTENT)
+        place_content(e2b, req, out);
     else if (f.kind == FACE_CONTROL && owner_of(e2b, req, &owner))
         *out = (struct web_place){ .caller = gate_caller(e2b->options.gate, owner.name,
                                                          &owner.quota),
@@ -383,6 +402,22 @@ static void handle_control(struct ask *a)
         control_handle(a);
 }
 
+static void handle_content(struct ask *a)
+{
+    struct volume_key key;
+
+    if (!volume_key_of(a->e2b, a->web, &key)) {
+        ask_refuse(a, 401, NO_VOLUME);
+        return;
+    }
+    (void)snprintf(a->turn->who, sizeof(a->turn->who), "%s", key.owner.name);
+    a->owner = key.owner;
+    a->caller = key.caller;
+    volume_key_count(a->e2b, &key, true);
+    volume_content(a, &key);
+    volume_key_count(a->e2b, &key, false);
+}
+
 void e2b_handle(struct e2b *e2b, struct web_request *req, struct e2b_turn *turn)
 {
     const struct face f = face_of(req);
@@ -396,6 +431,8 @@ void e2b_handle(struct e2b *e2b, struct web_request *req, struct e2b_turn *turn)
         handle_signed(&a);
     else if (f.kind == FACE_UPLOAD)
         control_upload(&a);
+    else if (f.kind == FACE_CONTENT)
+        handle_content(&a);
     else
         handle_control(&a);
     box_release(a.box);

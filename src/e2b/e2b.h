@@ -26,6 +26,7 @@ struct e2b;
 /* Who has a key. */
 struct e2b_owner {
     char name[96];
+    char part[64]; /* names of volumes of its own begin with that and "/" */
     struct quota quota;
     bool sessions; /* may hold some */
     bool images;   /* may have some pulled */

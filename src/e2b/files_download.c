@@ -24,9 +24,11 @@ bool files_check_user(struct ask *a)
 {
     const char *name = web_query(a->web, "username");
 
-    if (!name || !*name || strcmp(name, BOX_USER) == 0)
+    struct connect_error e;
+
+    if (!name || connect_check_user(a, name, &a->root, &e) == 0)
         return true;
-    ask_refuse(a, 401, "invalid username: '%.64s'", name);
+    ask_refuse(a, 401, "%s", e.message);
     return false;
 }
 
@@ -167,10 +169,10 @@ static int send_piece(void *context, const char *data, size_t len)
 }
 
 /* Below the home without a process inside, unless a link is on the way. */
-static int get(struct box *box, struct download *d, struct vial_error *err)
+static int get(struct download *d, struct vial_error *err)
 {
-    const struct inside_sink to = { send_piece, d };
-    struct vial_session *s = box_session(box);
+    const struct inside_sink to = { send_piece, d, d->ask->root };
+    struct vial_session *s = box_session(d->ask->box);
 
     if (inside_get(s, d->name, d->at, d->end - d->at, &to, err) == 0)
         return 0;
@@ -187,7 +189,7 @@ static void send_file(struct ask *a, struct download *d)
 {
     struct vial_error err = { 0 };
     uint64_t from = d->at;
-    int rc = from < d->end ? get(a->box, d, &err) : start(d);
+    int rc = from < d->end ? get(d, &err) : start(d);
 
     if (rc < 0 && !d->started && d->at == from)
         refuse_error(a, &err);
@@ -205,8 +207,8 @@ static void send_unsized(struct ask *a, struct download *d)
     char *data = NULL;
     size_t got = 0;
 
-    if (vial_session_get(box_session(a->box), d->path, 0, UNSIZED + 1, &data, &got,
-                         &err) < 0) {
+    if (vial_session_get_as(box_session(a->box), a->root, d->path, 0, UNSIZED + 1,
+                            &data, &got, &err) < 0) {
         refuse_error(a, &err);
         return;
     }
@@ -227,14 +229,14 @@ static int look(struct ask *a, const char *path, struct vial_entry *out,
     struct vial_session *s = box_session(a->box);
 
     d->path = path;
-    d->name = box_name(path);
-    if (vial_session_stat(s, path, out, err) < 0)
+    d->name = a->root ? path : box_name(path);
+    if (vial_session_stat_as(s, a->root, false, path, out, err) < 0)
         return -1;
     if (out->type != 'l')
         return 0;
     d->name = path;
     vial_entry_done(out);
-    return vial_session_stat_followed(s, path, out, err);
+    return vial_session_stat_as(s, a->root, true, path, out, err);
 }
 
 static int check(struct ask *a, const char *path, struct download *d,
@@ -242,7 +244,7 @@ static int check(struct ask *a, const char *path, struct download *d,
 {
     struct vial_entry entry = { 0 };
     struct vial_error err = { 0 };
-    int dir = entry_is_dir(a->box, path, e);
+    int dir = entry_is_dir(a, path, e);
 
     if (dir < 0)
         return -1;
@@ -285,14 +287,23 @@ void files_download(struct ask *a)
     const char *given = web_query(a->web, "path");
     auto_str struct str path = { 0 };
     struct connect_error e = { 0 };
+
+    if (!files_check_user(a))
+        return;
+    if (box_path(box_home(a), given ? given : "", &path, &e) < 0)
+        files_refuse(a, &e);
+    else
+        files_send(a, path.data);
+}
+
+void files_send(struct ask *a, const char *path)
+{
+    struct connect_error e = { 0 };
     struct download d = { .ask = a, .status = 200 };
     uint64_t size;
     int range;
 
-    if (!files_check_user(a))
-        return;
-    if (box_path(BOX_HOME, given ? given : "", &path, &e) < 0 ||
-        check(a, path.data, &d, &e) < 0) {
+    if (check(a, path, &d, &e) < 0) {
         files_refuse(a, &e);
         return;
     }

@@ -74,14 +74,15 @@ static bool unpack(struct ask *a, struct upload *u)
 static int put(struct ask *a, struct upload *u, const char *to,
                const struct inside_source *from, struct connect_error *e)
 {
-    const struct vial_put_options how = { .attributes = u->attributes.data };
+    const struct vial_put_options how = { .attributes = u->attributes.data,
+                                          .as_root = a->root };
     auto_str struct str path = { 0 };
     struct connect_error missing;
     struct vial_error err = { 0 };
     json_t *entry;
     size_t i;
 
-    if (box_path(BOX_HOME, to, &path, e) < 0)
+    if (box_path(box_home(a), to, &path, e) < 0)
         return -1;
     json_array_foreach(
         u->list, i,
@@ -89,7 +90,7 @@ static int put(struct ask *a, struct upload *u, const char *to,
                           path.data)) return connect_fail(e, CONNECT_INVALID,
                                                           "path '%.256s' comes twice",
                                                           path.data);
-    if (entry_is_dir(a->box, path.data, &missing) > 0)
+    if (entry_is_dir(a, path.data, &missing) > 0)
         return connect_fail(e, CONNECT_INVALID, "path '%.256s' is a directory",
                             path.data);
     if (inside_put(box_session(a->box), path.data, from, &how, &err) < 0)

@@ -17,15 +17,15 @@
 #define LINKS_MAX 8 /* from one to the next */
 #define OWNER_UID 1000u
 
-int message_path(const json_t *message, const char *name, struct str *out,
-                 struct connect_error *e)
+int message_path(const struct ask *a, const json_t *message, const char *name,
+                 struct str *out, struct connect_error *e)
 {
     const json_t *value = json_object_get(message, name);
     const char *text = value ? value_string(value) : "";
 
     if (!text)
         return connect_fail(e, CONNECT_INVALID, "'%s' is not a path", name);
-    return box_path(BOX_HOME, text, out, e);
+    return box_path(box_home(a), text, out, e);
 }
 
 /* "-rw-r--r--"; Go's letters, by which a link begins with L. */
@@ -89,7 +89,7 @@ static void resolve(const char *path, const char *target, struct str *out)
 
 /* Where a link leads in the end; *TYPE and *MODE are what is there, and stay if it is
  * nothing. */
-static void follow(struct box *box, const char *path, const char *target,
+static void follow(const struct ask *a, const char *path, const char *target,
                    struct str *out, char *type, unsigned *mode)
 {
     auto_str struct str at = { 0 };
@@ -106,7 +106,8 @@ static void follow(struct box *box, const char *path, const char *target,
         free(next);
         next = NULL;
         if (!str_ok(out) || !out->data ||
-            vial_session_stat(box_session(box), out->data, &entry, &err) < 0)
+            vial_session_stat_as(box_session(a->box), a->root, false, out->data, &entry,
+                                 &err) < 0)
             return;
         *type = entry.type;
         *mode = entry.mode;
@@ -119,7 +120,8 @@ static void follow(struct box *box, const char *path, const char *target,
     }
 }
 
-json_t *entry_json(struct box *box, const char *path, const struct vial_entry *entry)
+json_t *entry_json(const struct ask *a, const char *path,
+                   const struct vial_entry *entry)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash && slash[1] ? slash + 1 : path;
@@ -132,7 +134,7 @@ json_t *entry_json(struct box *box, const char *path, const struct vial_entry *e
 
     if (type == 'l') {
         type = 'o';
-        follow(box, path, link_target(entry), &target, &type, &mode);
+        follow(a, path, link_target(entry), &target, &type, &mode);
     }
     permissions(entry->type, mode, text);
     stamp(entry->mtime_ns, time_text);
@@ -151,41 +153,43 @@ json_t *entry_json(struct box *box, const char *path, const struct vial_entry *e
     return json;
 }
 
-static int look(struct box *box, const char *path, struct vial_entry *entry,
+static int look(const struct ask *a, const char *path, struct vial_entry *entry,
                 struct connect_error *e)
 {
     struct vial_error err = { 0 };
 
-    if (vial_session_stat(box_session(box), path, entry, &err) == 0)
+    if (vial_session_stat_as(box_session(a->box), a->root, false, path, entry, &err) ==
+        0)
         return 0;
     if (fail_is(&err, VIAL_E_NO_FILE))
         return connect_fail(e, CONNECT_NOT_FOUND, "path '%.256s' does not exist", path);
     return connect_from(e, &err);
 }
 
-int entry_stat(struct box *box, const char *path, json_t **out, struct connect_error *e)
+int entry_stat(const struct ask *a, const char *path, json_t **out,
+               struct connect_error *e)
 {
     struct vial_entry entry = { 0 };
 
-    if (look(box, path, &entry, e) < 0)
+    if (look(a, path, &entry, e) < 0)
         return -1;
-    *out = entry_json(box, path, &entry);
+    *out = entry_json(a, path, &entry);
     vial_entry_done(&entry);
     return *out ? 0 : connect_fail(e, CONNECT_INTERNAL, "out of memory");
 }
 
-int entry_is_dir(struct box *box, const char *path, struct connect_error *e)
+int entry_is_dir(const struct ask *a, const char *path, struct connect_error *e)
 {
     struct vial_entry entry = { 0 };
     auto_str struct str target = { 0 };
     unsigned mode;
     char type;
 
-    if (look(box, path, &entry, e) < 0)
+    if (look(a, path, &entry, e) < 0)
         return -1;
     type = entry.type;
     if (type == 'l')
-        follow(box, path, link_target(&entry), &target, &type, &mode);
+        follow(a, path, link_target(&entry), &target, &type, &mode);
     vial_entry_done(&entry);
     return type == 'd';
 }
@@ -195,7 +199,7 @@ static int answer_entry(struct ask *a, const char *path, json_t **out,
 {
     json_t *entry = NULL;
 
-    if (entry_stat(a->box, path, &entry, e) < 0)
+    if (entry_stat(a, path, &entry, e) < 0)
         return -1;
     *out = json_pack("{s:o}", "entry", entry);
     return 0;
@@ -206,7 +210,7 @@ static int stat_name(struct ask *a, const json_t *message, json_t **out,
 {
     auto_str struct str path = { 0 };
 
-    if (message_path(message, "path", &path, e) < 0)
+    if (message_path(a, message, "path", &path, e) < 0)
         return -1;
     return answer_entry(a, path.data, out, e);
 }
@@ -219,9 +223,9 @@ static int make_dir(struct ask *a, const json_t *message, json_t **out,
     struct connect_error missing = { 0 };
     int there;
 
-    if (message_path(message, "path", &path, e) < 0)
+    if (message_path(a, message, "path", &path, e) < 0)
         return -1;
-    there = entry_is_dir(a->box, path.data, &missing);
+    there = entry_is_dir(a, path.data, &missing);
     if (there > 0)
         return connect_fail(e, CONNECT_EXISTS, "directory already exists: %.256s",
                             path.data);
@@ -230,7 +234,7 @@ static int make_dir(struct ask *a, const json_t *message, json_t **out,
                             "path already exists but it is not a "
                             "directory: %.256s",
                             path.data);
-    if (vial_session_mkdir(box_session(a->box), path.data, &err) < 0)
+    if (vial_session_mkdir_as(box_session(a->box), a->root, path.data, &err) < 0)
         return connect_from(e, &err);
     return answer_entry(a, path.data, out, e);
 }
@@ -243,12 +247,13 @@ static int move(struct ask *a, const json_t *message, json_t **out,
     struct vial_entry entry = { 0 };
     struct vial_error err = { 0 };
 
-    if (message_path(message, "source", &from, e) < 0 ||
-        message_path(message, "destination", &to, e) < 0 ||
-        look(a->box, from.data, &entry, e) < 0)
+    if (message_path(a, message, "source", &from, e) < 0 ||
+        message_path(a, message, "destination", &to, e) < 0 ||
+        look(a, from.data, &entry, e) < 0)
         return -1;
     vial_entry_done(&entry);
-    if (vial_session_move(box_session(a->box), from.data, to.data, &err) < 0)
+    if (vial_session_move_as(box_session(a->box), a->root, from.data, to.data, &err) <
+        0)
         return connect_from(e, &err);
     return answer_entry(a, to.data, out, e);
 }
@@ -260,9 +265,10 @@ static int remove_name(struct ask *a, const json_t *message, json_t **out,
     struct vial_error err = { 0 };
 
     *out = NULL;
-    if (message_path(message, "path", &path, e) < 0)
+    if (message_path(a, message, "path", &path, e) < 0)
         return -1;
-    if (vial_session_remove(box_session(a->box), path.data, true, &err) == 0 ||
+    if (vial_session_remove_as(box_session(a->box), a->root, path.data, true, &err) ==
+            0 ||
         fail_is(&err, VIAL_E_NO_FILE))
         return 0;
     return connect_from(e, &err);
@@ -292,10 +298,12 @@ static size_t depth_of(const char *path)
     return n;
 }
 
-static json_t *list_json(struct box *box, const char *path,
-                         const struct vial_entries *all, size_t depth)
+json_t *entries_json(const struct ask *a, const char *path, struct vial_entries *all,
+                     size_t depth, entry_form *form)
 {
     json_t *list = json_array();
+
+    qsort(all->items, all->count, sizeof(*all->items), by_parts);
 
     for (size_t i = 0; i < all->count; i++) {
         auto_str struct str whole = { 0 };
@@ -305,8 +313,7 @@ static json_t *list_json(struct box *box, const char *path,
         str_printf(&whole, "%s%s%s", path, strcmp(path, "/") == 0 ? "" : "/",
                    all->items[i].path);
         if (!str_ok(&whole) ||
-            json_array_append_new(list, entry_json(box, whole.data, &all->items[i])) <
-                0) {
+            json_array_append_new(list, form(a, whole.data, &all->items[i])) < 0) {
             json_decref(list);
             return NULL;
         }
@@ -324,19 +331,19 @@ static int list_dir(struct ask *a, const json_t *message, json_t **out,
     int there;
 
     depth = depth < 1 ? 1 : depth;
-    if (message_path(message, "path", &path, e) < 0)
+    if (message_path(a, message, "path", &path, e) < 0)
         return -1;
-    there = entry_is_dir(a->box, path.data, e);
+    there = entry_is_dir(a, path.data, e);
     if (there == 0)
         return connect_fail(e, CONNECT_INVALID, "path is not a directory: %.256s",
                             path.data);
     if (there < 0)
         return -1;
-    if (vial_session_list(box_session(a->box), path.data, depth > 1, &all, &err) < 0)
+    if (vial_session_list_as(box_session(a->box), a->root, path.data, depth > 1, &all,
+                             &err) < 0)
         return connect_from(e, &err);
-    qsort(all.items, all.count, sizeof(*all.items), by_parts);
     *out = json_pack("{s:o}", "entries",
-                     list_json(a->box, path.data, &all, (size_t)depth));
+                     entries_json(a, path.data, &all, (size_t)depth, entry_json));
     vial_entries_free(&all);
     return *out ? 0 : connect_fail(e, CONNECT_INTERNAL, "out of memory");
 }
@@ -361,7 +368,7 @@ static int unary_call(struct ask *a, const char *method, json_t **out,
 {
     auto_json json_t *message = NULL;
 
-    if (connect_user(a, NULL, e) < 0 || connect_message(a, &message, e) < 0)
+    if (connect_user(a, &a->root, e) < 0 || connect_message(a, &message, e) < 0)
         return -1;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         if (strcmp(calls[i].name, method) == 0)

@@ -129,7 +129,8 @@ unsigned ask_status_of(const struct vial_error *err)
         { VIAL_E_SCOPE, 403 },      { VIAL_E_POLICY, 403 },      { VIAL_E_ROUTE, 404 },
         { VIAL_E_NO_FILE, 404 },    { VIAL_E_IMAGE, 404 },       { VIAL_E_RATE, 429 },
         { VIAL_E_BUSY, 503 },       { VIAL_E_KEEPER, 503 },      { VIAL_E_QUOTA, 507 },
-        { VIAL_E_NAME_TAKEN, 409 }, { VIAL_E_OFFSET, 416 },
+        { VIAL_E_NAME_TAKEN, 409 }, { VIAL_E_OFFSET, 416 },      { VIAL_E_VOLUME, 404 },
+        { VIAL_E_MOUNT, 400 },
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -160,7 +161,7 @@ void ask_proxy(struct ask *a, unsigned status, const char *id, const char *messa
                        (int)status));
 }
 
-bool ask_matches(struct ask *a, const char *pattern, char args[2][128])
+bool ask_matches(struct ask *a, const char *pattern, char args[2][ASK_ARG])
 {
     const char *path = a->path;
     unsigned count = 0;
@@ -169,7 +170,7 @@ bool ask_matches(struct ask *a, const char *pattern, char args[2][128])
         size_t len = strcspn(path, "/");
 
         if (strncmp(pattern, "{}", 2) == 0) {
-            if (len == 0 || len >= 128 || count == 2)
+            if (len == 0 || len >= ASK_ARG || count == 2)
                 return false;
             memcpy(args[count], path, len);
             args[count++][len] = '\0';

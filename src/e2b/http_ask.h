@@ -25,6 +25,7 @@ struct ask {
     struct caller *caller;
     const char *arg, *arg2; /* what the route's braces stood for, or NULL */
     unsigned retry_s;       /* with a 429 */
+    bool root;              /* files are root's to use, where the box has one */
     bool proto;             /* its messages are protobuf, not JSON */
 };
 
@@ -37,8 +38,8 @@ int ask_body(struct ask *a, json_t **out, struct vial_error *err);
 #define ASK_WORDS_COUNT 256
 int ask_check_words(const char *name, const json_t *value, struct vial_error *err);
 
-/* Refuses a member of OBJECT that is not null and not among KNOWN, COUNT of them, by its
- * name behind WHERE. */
+/* Refuses a member of OBJECT that is not null and not among KNOWN, COUNT of them, by
+ * its name behind WHERE. */
 int ask_check_members(json_t *object, const char *const *known, size_t count,
                       const char *where, struct vial_error *err);
 
@@ -61,7 +62,8 @@ void ask_proxy(struct ask *a, unsigned status, const char *id, const char *messa
 
 /* Whether the path fits PATTERN: each "{}", of which there are two at most, takes one
  * component, for A->arg and A->arg2. ARGS has their texts. */
-bool ask_matches(struct ask *a, const char *pattern, char args[2][128]);
+#define ASK_ARG 136 /* more than a volume's id */
+bool ask_matches(struct ask *a, const char *pattern, char args[2][ASK_ARG]);
 
 /* A program or cell counts for its caller until ask_ended. */
 int ask_start(struct ask *a, struct vial_error *err);

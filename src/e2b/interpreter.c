@@ -459,7 +459,7 @@ static const struct {
 
 void interpreter_handle(struct ask *a)
 {
-    char args[2][128];
+    char args[2][ASK_ARG];
 
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
         if (strcmp(web_method(a->web), routes[i].method) == 0 &&

@@ -24,8 +24,11 @@ static const struct spoken languages[] = {
     { "python", "python", "python" },
     { "javascript", "javascript", "node" },
     { "js", "javascript", "node" },
+    { "typescript", "typescript", "typescript" },
+    { "ts", "typescript", "typescript" },
     { "bash", "bash", "bash" },
     { "r", "r", "r" },
+    { "java", "java", "java" },
 };
 
 /* How a language goes to directory @, sets variable @ to #, and takes @ away. */
@@ -37,9 +40,13 @@ static const struct speech {
       "__import__('os').environ.pop(@, None)\n" },
     { "node", "process.chdir(@);\n", "process.env[@] = #;\n",
       "delete process.env[@];\n" },
+    { "typescript", "process.chdir(@);\n", "process.env[@] = #;\n",
+      "delete process.env[@];\n" },
     { "bash", "cd @\n", "export @=#\n", "unset @\n" },
     { "r", "setwd(@)\n", "do.call(Sys.setenv, setNames(list(#), @))\n",
       "Sys.unsetenv(@)\n" },
+    { "java", "System.setProperty(\"user.dir\", @);\n", "System.setProperty(@, #);\n",
+      "System.clearProperty(@);\n" },
 };
 
 static const struct speech *speech_of(const struct notebook *n)

@@ -53,9 +53,10 @@ static int open_watch(struct ask *a, const json_t *message, struct watch *w,
 
     w->deep = json_is_true(json_object_get(message, "recursive"));
     w->entries = json_is_true(connect_member(message, "includeEntry", "include_entry"));
-    if (connect_user(a, NULL, e) < 0 || message_path(message, "path", &path, e) < 0)
+    if (connect_user(a, &a->root, e) < 0 ||
+        message_path(a, message, "path", &path, e) < 0)
         return -1;
-    there = entry_is_dir(a->box, path.data, e);
+    there = entry_is_dir(a, path.data, e);
     if (there == 0)
         return connect_fail(e, CONNECT_INVALID, "path is not a directory: %.256s",
                             path.data);
@@ -72,7 +73,7 @@ static int open_watch(struct ask *a, const json_t *message, struct watch *w,
     return w->path ? 0 : connect_fail(e, CONNECT_INTERNAL, "out of memory");
 }
 
-static json_t *event_json(struct box *box, const struct watch *w, const char *name,
+static json_t *event_json(const struct ask *a, const struct watch *w, const char *name,
                           const char *type, bool there)
 {
     json_t *json = json_pack("{s:o, s:s}", "name", value_text_json(name, strlen(name)),
@@ -84,7 +85,7 @@ static json_t *event_json(struct box *box, const struct watch *w, const char *na
     if (!json || !w->entries || !there)
         return json;
     str_printf(&path, "%s/%s", w->path, name);
-    if (str_ok(&path) && entry_stat(box, path.data, &entry, &ignored) == 0)
+    if (str_ok(&path) && entry_stat(a, path.data, &entry, &ignored) == 0)
         (void)json_object_set_new(json, "entry", entry);
     return json;
 }
@@ -102,18 +103,18 @@ static bool is_half(const char *path)
 
 /* A file that a client wrote has taken its place. E2B's server makes it, gives it to
  * its user, and writes. */
-static size_t tell_put(struct box *box, const struct watch *w, const char *path,
+static size_t tell_put(const struct ask *a, const struct watch *w, const char *path,
                        json_t *out[TOLD])
 {
-    out[0] = event_json(box, w, path, "EVENT_TYPE_CREATE", true);
-    out[1] = event_json(box, w, path, "EVENT_TYPE_CHMOD", true);
-    out[2] = event_json(box, w, path, "EVENT_TYPE_WRITE", true);
+    out[0] = event_json(a, w, path, "EVENT_TYPE_CREATE", true);
+    out[1] = event_json(a, w, path, "EVENT_TYPE_CHMOD", true);
+    out[2] = event_json(a, w, path, "EVENT_TYPE_WRITE", true);
     return 3;
 }
 
 /* What one event of vial's is in their words: none, one or more. */
-static size_t tell(struct box *box, const struct watch *w, const struct vial_event *v,
-                   json_t *out[TOLD])
+static size_t tell(const struct ask *a, const struct watch *w,
+                   const struct vial_event *v, json_t *out[TOLD])
 {
     static const char *const names[] = {
         [VIAL_EVENT_CREATED] = "EVENT_TYPE_CREATE",
@@ -129,17 +130,17 @@ static size_t tell(struct box *box, const struct watch *w, const struct vial_eve
     if (v->kind == VIAL_EVENT_GAP || (!here && !from) || is_half(v->path))
         return 0;
     if (v->kind == VIAL_EVENT_MOVED && is_half(v->from))
-        return here ? tell_put(box, w, v->path, out) : 0;
+        return here ? tell_put(a, w, v->path, out) : 0;
     if (v->kind == VIAL_EVENT_MOVED) {
         if (from)
-            out[n++] = event_json(box, w, v->from, names[VIAL_EVENT_MOVED], false);
+            out[n++] = event_json(a, w, v->from, names[VIAL_EVENT_MOVED], false);
         if (here)
-            out[n++] = event_json(box, w, v->path, names[VIAL_EVENT_CREATED], true);
+            out[n++] = event_json(a, w, v->path, names[VIAL_EVENT_CREATED], true);
         return n;
     }
     if (here && (size_t)v->kind < sizeof names / sizeof *names)
         out[n++] =
-            event_json(box, w, v->path, names[v->kind], v->kind != VIAL_EVENT_REMOVED);
+            event_json(a, w, v->path, names[v->kind], v->kind != VIAL_EVENT_REMOVED);
     return n;
 }
 
@@ -155,7 +156,7 @@ static int pass_on(struct ask *a, struct connect_stream *s, const struct watch *
     if (rc < 0)
         return -1;
     if (rc > 0)
-        n = tell(a->box, w, event, told);
+        n = tell(a, w, event, told);
     for (size_t i = 0; i < n; i++)
         if (connect_send(s, json_pack("{s:o}", "filesystem", told[i])) < 0)
             return -1;
@@ -268,7 +269,7 @@ static void release(struct box *box, struct watch *w)
         watch_free(w);
 }
 
-static json_t *fetch(struct box *box, struct watch *w)
+static json_t *fetch(const struct ask *a, struct watch *w)
 {
     auto_free struct vial_event *event = malloc(sizeof(*event));
     json_t *list = json_array();
@@ -278,7 +279,7 @@ static json_t *fetch(struct box *box, struct watch *w)
     (void)pthread_mutex_lock(&w->lock);
     while (event && json_array_size(list) < EVENTS &&
            vial_watcher_next(w->watcher, 0, event, &err) > 0) {
-        size_t n = tell(box, w, event, told);
+        size_t n = tell(a, w, event, told);
 
         for (size_t i = 0; i < n; i++)
             (void)json_array_append_new(list, told[i]);
@@ -294,7 +295,7 @@ int watch_events(struct ask *a, const json_t *message, json_t **out,
 
     if (!w)
         return -1;
-    *out = json_pack("{s:o}", "events", fetch(a->box, w));
+    *out = json_pack("{s:o}", "events", fetch(a, w));
     release(a->box, w);
     return 0;
 }

@@ -139,3 +139,13 @@ int volume_check_policy(const struct policy *p, const char *caller, const char *
                        allowed.data ? allowed.data : "none at all",
                        p->origin[POLICY_ID_volumes]);
 }
+
+int volume_check_said(const struct policy *p, struct vial_error *err)
+{
+    if ((p->set >> POLICY_ID_volumes) & 1u)
+        return 0;
+    (void)fail(err, VIAL_E_POLICY,
+               "a daemon's callers have volumes only if the policy says so");
+    return fail_remedy(err, "set policy key 'volumes' in the daemon's settings, and "
+                            "restart it");
+}

@@ -37,6 +37,9 @@ void volume_wish_done(struct volume_wish *wish);
 int volume_check_policy(const struct policy *p, const char *caller, const char *name,
                         bool writable, struct vial_error *err);
 
+/* Whether a daemon's callers have any: only if that key is set. */
+int volume_check_said(const struct policy *p, struct vial_error *err);
+
 /* Whether an entry of that key allows all that another one does, whoever the caller. */
 bool volume_entry_covers(const char *wide, const char *narrow);
 

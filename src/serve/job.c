@@ -39,12 +39,7 @@ static int check_paths(const struct call *c, const struct vial_request *req,
 
 int job_volumes_said(const struct call *c, struct vial_error *err)
 {
-    if (c->who.local || ((c->gen->settings->policy.set >> POLICY_ID_volumes) & 1u))
-        return 0;
-    (void)fail(err, VIAL_E_POLICY,
-               "a daemon's callers have volumes only if the policy says so");
-    return fail_remedy(err, "set policy key 'volumes' in the daemon's settings, and "
-                            "restart it");
+    return c->who.local ? 0 : volume_check_said(&c->gen->settings->policy, err);
 }
 
 /* Of volumes the same: the policy says which, and knows some by who asks. */

@@ -209,6 +209,7 @@ static bool owner_of_key(void *context, const char *key, struct e2b_owner *out)
                                .sessions = (who.scopes & SCOPE_SESSION) != 0,
                                .images = (who.scopes & SCOPE_IMAGE) != 0 };
     memcpy(out->name, who.name, sizeof(out->name));
+    (void)snprintf(out->part, sizeof(out->part), "%s", auth_token_name(&who));
     return true;
 }
 

@@ -57,8 +57,8 @@ int link_adopt(struct link *l, uint32_t pid, struct vial_error *err);
  * sent over this link yet. */
 void link_jailed(struct link *l);
 
-/* The next exec's program is root; to be called right before link_exec, whatever that
- * comes to. */
+/* The next exec's program, or who does the next thing to a file at an absolute path, is
+ * root; to be called right before that is asked for, whatever that comes to. */
 void link_root(struct link *l);
 
 /* Each opens a channel and returns its number (> 0) in *CHANNEL. */

@@ -49,6 +49,11 @@ say('wrong token', await name(async () => {
     .then((answer) => { if (answer.status !== 401) throw new Error(String(answer.status)) })
   await Sandbox.create({ apiKey: 'e2b_' + '0'.repeat(40) })
 }))
+const stranger = new Sandbox({ sandboxId: box.sandboxId, envdAccessToken: '0'.repeat(40),
+                               envdVersion: '0.6.13', sandboxUrl: process.env.E2B_SANDBOX_URL })
+say('wrong token: a command', await name(() => stranger.commands.run('true')))
+say('wrong token: a file', await name(() => stranger.files.read('x')))
+say('wrong token: a name', await name(() => stranger.files.list('.')))
 const py = await Interpreter.create()
 say('cell, full disk', await name(async () => {
   const { error } = await py.runCode('with open("big", "w") as f: f.write("x" * (3 << 20))')

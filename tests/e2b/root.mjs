@@ -16,7 +16,17 @@ console.log(JSON.stringify({
   below: await say('pwd', { ...root, cwd: 'tmp' }).catch((error) => error.constructor.name),
   user: await say('id -un; pwd'),
   made: await say('mkdir /app && stat -c %U /app', root),
-  pty: await say('cat /tmp/who')
+  pty: await say('cat /tmp/who'),
+  files: await (async () => {
+    const { user } = root
+    await sbx.files.write('/etc/made', 'mine', { user })
+    await sbx.files.makeDir('/etc/dir', { user })
+    await sbx.files.rename('/etc/made', '/etc/dir/made', { user })
+    const [entry] = await sbx.files.list('/etc/dir', { user })
+    const text = await sbx.files.read('/etc/dir/made', { user })
+    await sbx.files.remove('/etc/dir', { user })
+    return [entry.owner, text, await sbx.files.exists('/etc/dir', { user })]
+  })()
 }))
 await sbx.kill()
 process.exit(0)

@@ -205,7 +205,6 @@ if (Sandbox.fork)
   refused('sandbox.fork Sandbox.fork', 'SandboxError',
           "501: template 'base' is the host's programs", (t) => t.sbx.fork())
 for (const [field, options] of Object.entries({
-  volumeMounts: { volumeMounts: { '/mnt': 'name' } },
   'network.rules': { network: { rules: { 'a.example': [{ transform: { headers: { A: 'b' } } }] } } },
 }))
   refused('Sandbox.create', 'SandboxError', `400: '${field}' is not supported by this server`,
@@ -238,7 +237,7 @@ refused('Template.assignTags', 'TemplateError', "404: template 'base' not found"
 refused('Template.removeTags', 'TemplateError', "404: template 'base' not found",
         () => Template.removeTags('base', 'a'))
 for (const name of ['create', 'connect', 'getInfo', 'list', 'destroy'])
-  refused('Volume.' + name, 'VolumeError', '501: volumes',
+  refused('Volume.' + name, 'VolumeError', "403: a daemon's callers have volumes only if",
           () => name === 'list' ? e2b.Volume.list() : e2b.Volume[name]('v'))
 for (const name of ['create', 'update', 'getInfo', 'list', 'exists', 'destroy'])
   refused('Secret.' + name, 'SecretError', '501: secrets',
@@ -503,13 +502,29 @@ row('runCode', 'bash and R remember, too', async (t) => {
   assert.equal((await r('stop("no")')).error.value, 'no')
   assert.equal((await r('y')).text, '[1] 6')
 })
+row('runCode', 'Java remembers, and has variables as properties', async () => {
+  const box = await Interpreter.create({ envs: { FROM_BOX: 'box' } })
+  const java = (code, more) => box.runCode(code, { language: 'java', ...more })
+  assert.equal((await java('System.getProperty("FROM_BOX")')).text, 'box')
+  assert.equal((await java('System.getProperty("FROM_BOX")', { envs: { FROM_BOX: 'cell' } })).text, 'cell')
+  assert.equal((await java('System.getProperty("FROM_BOX")')).text, 'box')
+  assert.equal((await java('System.getProperty("user.dir")')).text, '/home/user')
+  assert.equal((await java('int f(int a) {\n  return a * 7;\n}\nint x = 6;')).text, undefined)
+  const said = await java('System.out.println("é"); System.err.println("bad"); f(x)')
+  assert.deepEqual([said.text, said.logs.stdout, said.logs.stderr], ['42', ['é\n'], ['bad\n']])
+  assert.match((await java('int y = "a";')).error.value, /incompatible types/)
+  assert.equal((await java('throw new IllegalStateException("no");')).error.value,
+               'java.lang.IllegalStateException: no')
+  assert.equal((await java('x + 1')).text, '7')
+  await box.kill()
+})
 row('runCode', 'a shell whose caller has gone is interrupted', async (t) => {
   await assert.rejects(() => t.py.runCode('while true; do sleep 1; done',
                                           { language: 'bash', timeoutMs: 1500 }),
                        (e) => e.constructor.name === 'TimeoutError')
   assert.equal((await t.py.runCode('echo $x', { language: 'bash' })).logs.stdout.join(''), '5\n')
 })
-refused('runCode', 'SandboxError', '500', (t) => t.py.runCode('1', { language: 'java' }))
+refused('runCode', 'SandboxError', '500', (t) => t.py.runCode('1', { language: 'cobol' }))
 row('createCodeContext listCodeContexts restartCodeContext removeCodeContext',
     'contexts are apart, begin anew, and go', async (t) => {
   await t.py.files.makeDir('/home/user/sub')

@@ -732,7 +732,7 @@ def test_bash_and_r_remember(daemon):
 
 
 def test_what_is_no_interpreter_is_refused(daemon):
-    assert "use python, node, bash or r" in context(daemon, "start", "perl").stderr
+    assert "use python, node, typescript, bash, r or java" in context(daemon, "start", "perl").stderr
     assert "does not name an interpreter" in context(daemon, "run", "s-1", "1").stderr
     assert "'context start' lacks an argument" in context(daemon, "start").stderr
     for verb, *rest in (("run", "s-1/python", "--memory=1g"), ("stop", "s-1/python", "--timeout=1s"),

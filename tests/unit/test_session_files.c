@@ -193,6 +193,33 @@ static void a_path_that_is_not_plain_is_refused_everywhere(void **state)
     vial_session_free(s);
 }
 
+static void root_s_calls_are_for_sessions_whose_programs_may_be_root(void **state)
+{
+    const struct vial_put_options as_root = { .as_root = true };
+    struct vial_entries list = { 0 };
+    struct vial_entry e;
+    char *data;
+    size_t len;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    refused(vial_session_put_with(s, "/tmp/a", "x", 1, &as_root, &err),
+            "VIAL-UNSUPPORTED");
+    refused(vial_session_get_as(s, true, "/etc/passwd", 0, 0, &data, &len, &err),
+            "VIAL-UNSUPPORTED");
+    refused(vial_session_list_as(s, true, "/tmp", false, &list, &err),
+            "VIAL-UNSUPPORTED");
+    refused(vial_session_stat_as(s, true, true, "/tmp", &e, &err), "VIAL-UNSUPPORTED");
+    refused(vial_session_mkdir_as(s, true, "/tmp/d", &err), "VIAL-UNSUPPORTED");
+    refused(vial_session_move_as(s, true, "/tmp/a", "/tmp/b", &err),
+            "VIAL-UNSUPPORTED");
+    refused(vial_session_remove_as(s, true, "/tmp/a", true, &err), "VIAL-UNSUPPORTED");
+    refused(vial_session_stat_as(s, true, false, "a", &e, &err), "VIAL-PATH");
+    good(vial_session_put(s, "a", "x", 1, 0, &err));
+    assert_file(s, "a", "x", 1);
+    vial_session_free(s);
+}
+
 static void links_devices_and_pipes_lead_nowhere(void **state)
 {
     struct vial_entries list = { 0 };
@@ -814,6 +841,7 @@ static void the_requests_files_are_there_from_the_start(void **state)
         T(ten_random_megabytes_come_back_unchanged, on),                               \
             T(a_thousand_hostile_names_make_the_round_trip, on),                       \
             T(a_path_that_is_not_plain_is_refused_everywhere, on),                     \
+            T(root_s_calls_are_for_sessions_whose_programs_may_be_root, on),           \
             T(links_devices_and_pipes_lead_nowhere, on),                               \
             T(an_absolute_path_is_what_programs_find_there, on),                       \
             T(an_absolute_path_below_the_workdir_is_the_same_place, on),               \

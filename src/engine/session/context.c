@@ -28,13 +28,32 @@
 static const struct harness {
     const char *ending, *file, *program;
     const char *flags[3];
-    const char *kind; /* its argument, or NULL */
+    const char *kind;  /* its argument, or NULL */
+    const char *wants; /* what to install where it says that something is missing */
 } harnesses[] = {
-    { ".py", "runtimes/context.py", NULL, { "-c" }, NULL },
-    { ".js", "runtimes/context.js", NULL, { "--expose-internals", "-e" }, NULL },
-    { ".mjs", "runtimes/context.js", NULL, { "--expose-internals", "-e" }, NULL },
-    { ".bash", "runtimes/context_other.py", "python3", { "-c" }, "bash" },
-    { ".R", "runtimes/context_other.py", "python3", { "-c" }, "r" },
+    { ".py", "runtimes/context.py", NULL, { "-c" }, NULL, NULL },
+    { ".js", "runtimes/context.js", NULL, { "--expose-internals", "-e" }, NULL, NULL },
+    { ".mjs", "runtimes/context.js", NULL, { "--expose-internals", "-e" }, NULL, NULL },
+    { ".ts",
+      "runtimes/context.js",
+      NULL,
+      { "--expose-internals", "-e" },
+      "typescript",
+      "have Node 22.13 or later there, or the npm package 'typescript', globally or "
+      "below the working directory" },
+    { ".bash",
+      "runtimes/context_other.py",
+      "python3",
+      { "-c" },
+      "bash",
+      "install bash" },
+    { ".R", "runtimes/context_other.py", "python3", { "-c" }, "r", "install R" },
+    { ".java",
+      "runtimes/context_other.py",
+      "python3",
+      { "-c" },
+      "java",
+      "have a JDK of 11 or later there, JShell included" },
 };
 
 static const struct harness *harness_for(const struct language *language)
@@ -57,7 +76,7 @@ static int read_harness(struct vial_context *c, struct vial_error *err)
     if (!c->how) {
         (void)fail(err, VIAL_E_UNSUPPORTED, "open a context of '%s': there is none",
                    c->language->name);
-        return fail_remedy(err, "use python, node, bash or r");
+        return fail_remedy(err, "use python, node, typescript, bash, r or java");
     }
     path = path_join(share, c->how->file);
     if (!path)
@@ -87,6 +106,16 @@ static int launch(struct vial_context *c, struct vial_error *err)
     return exec_start(c->session, &o, true, &c->exec, err);
 }
 
+/* Its interpreter is not there, or lacks what reads the language. */
+static int fail_missing(struct vial_context *c, struct vial_error *err)
+{
+    c->stage = LIFE_ENDED;
+    (void)fail(err, VIAL_E_INTERPRETER,
+               "what reads the language '%s' is not installed in the vessel",
+               c->language->name);
+    return fail_remedy(err, "%s", c->how->wants ? c->how->wants : "install it");
+}
+
 /* The interpreter's end, in words. */
 static int fail_dead(struct vial_context *c, struct vial_error *err)
 {
@@ -100,6 +129,8 @@ static int fail_dead(struct vial_context *c, struct vial_error *err)
     if (st.error.code[0]) {
         if (err)
             *err = st.error;
+        if (st.error.sys == ENOENT && c->how->wants && !c->how->program)
+            return fail_missing(c, err);
         if (st.error.sys == ENOENT)
             return fail_as(err, VIAL_E_INTERPRETER);
         return -1;
@@ -198,6 +229,8 @@ static int await_ready(struct vial_context *c, struct vial_error *err)
         return context_nonsense(c, "it does not become ready", err);
     if (rc < 0)
         return -1;
+    if (context_is_kind(frame, "missing"))
+        return fail_missing(c, err);
     return context_is_kind(frame, "ready")
                ? 0
                : context_nonsense(c, "it is not ready", err);

@@ -188,10 +188,9 @@ static int make_terminal(struct vial_exec *x, const struct vial_exec_options *o,
 }
 
 /* The guest judges it again, by what it was told of its jail. */
-static int check_root(const struct vial_session *s, const struct vial_exec_options *o,
-                      struct vial_error *err)
+int session_check_root(const struct vial_session *s, struct vial_error *err)
 {
-    if (!o->as_root || s->plan->root.sudo || s->plan->root.as_root)
+    if (s->plan->root.sudo || s->plan->root.as_root)
         return 0;
     (void)fail(err, VIAL_E_UNSUPPORTED, "programs of this session cannot be root");
     return fail_remedy(err, "open it with an image, 'root_mode: rw' and 'sudo: "
@@ -216,9 +215,10 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
     int64_t timeout_ms = 0;
     size_t total = 0;
 
-    if (check_root(s, o, err) < 0 || check_timeout(s, o, &timeout_ms, err) < 0 ||
-        make_argv(s, o, &argv, err) < 0 || make_env(s, o, &env, err) < 0 ||
-        make_terminal(x, o, &env, err) < 0 || measure(&argv, "argv", &total, err) < 0 ||
+    if ((o->as_root && session_check_root(s, err) < 0) ||
+        check_timeout(s, o, &timeout_ms, err) < 0 || make_argv(s, o, &argv, err) < 0 ||
+        make_env(s, o, &env, err) < 0 || make_terminal(x, o, &env, err) < 0 ||
+        measure(&argv, "argv", &total, err) < 0 ||
         measure(&env, "env", &total, err) < 0 || make_cwd(s, o, &x->cwd, err) < 0)
         return -1;
     x->program = strdup(argv.count ? argv.items[0] : "");

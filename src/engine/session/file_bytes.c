@@ -175,6 +175,16 @@ static int check_watchers(const struct vial_session *s, const char *path,
     return fail_remedy(err, "end one, or watch a directory above with all below it");
 }
 
+/* By the process that does it: below the working directory there is none. */
+static int check_root(const struct files_way *w, struct vial_error *err)
+{
+    if (w->helped)
+        return session_check_root(w->session, err);
+    (void)fail(err, VIAL_E_PATH, "%s '%s': root's calls are at absolute paths", w->verb,
+               w->path);
+    return fail_remedy(err, "name it by its whole path");
+}
+
 int files_enter(struct files_way *w, const struct files_ask *ask,
                 struct vial_error *err)
 {
@@ -182,10 +192,14 @@ int files_enter(struct files_way *w, const struct files_ask *ask,
     int rc;
 
     w->helped = *path_of(ask) == '/';
+    if (w->root && check_root(w, err) < 0)
+        return -1;
     session_lock(s);
     rc = session_touch(s, err);
     if (rc == 0 && ask->watch)
         rc = check_watchers(s, w->path, err);
+    if (rc == 0 && w->root)
+        link_root(s->talk.link);
     if (rc == 0)
         rc = queue(s->talk.link, ask, &w->op.channel, err);
     if (rc == 0) {
@@ -240,7 +254,9 @@ static int begin_put(struct files_way *w, struct vial_session *s, const char *pa
                                    .mode = how->mode & 0777,
                                    .attributes = (char *)(uintptr_t)how->attributes };
 
-    *w = (struct files_way){ .session = s, .path = path, .verb = "put" };
+    *w = (struct files_way){
+        .session = s, .path = path, .verb = "put", .root = how->as_root
+    };
     if (files_check_path(s, path, false, err) < 0)
         return -1;
     if (how->attributes && !attributes_are_good(how->attributes))
@@ -437,14 +453,14 @@ int vial_session_put_fd(struct vial_session *session, const char *path, int fd,
                : rc;
 }
 
-static int check_offset(struct vial_session *s, const char *path, uint64_t offset,
-                        struct vial_error *err)
+static int check_offset(struct vial_session *s, bool root, const char *path,
+                        uint64_t offset, struct vial_error *err)
 {
     struct vial_entry e;
 
     if (offset == 0)
         return 0;
-    if (vial_session_stat_followed(s, path, &e, err) < 0)
+    if (vial_session_stat_as(s, root, true, path, &e, err) < 0)
         return -1;
     vial_entry_done(&e);
     if (offset <= e.size)
@@ -482,22 +498,30 @@ static int fail_more(const struct files_way *w, struct vial_error *err)
     return fail_remedy(err, "read a part of it, by offset and length");
 }
 
-int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
-                    uint64_t offset, uint64_t len, struct vial_error *err)
+/* NOLINTNEXTLINE(readability-function-size): a range, and whose it is */
+static int begin_get(struct files_way *w, struct vial_session *s, bool root,
+                     const char *path, uint64_t offset, uint64_t len,
+                     struct vial_error *err)
 {
     auto_free char *copy = files_inside(s, path);
     struct get_message m = { .path = copy, .offset = offset };
 
-    *w = (struct files_way){ .session = s, .path = path, .verb = "get" };
+    *w = (struct files_way){ .session = s, .path = path, .verb = "get", .root = root };
     m.len = len > INT64_MAX ? 0 : len;
     w->left = m.len ? m.len : files_most(s, path);
     w->bounded = true;
     if (files_check_path(s, path, false, err) < 0 ||
-        check_offset(s, path, offset, err) < 0)
+        check_offset(s, root, path, offset, err) < 0)
         return -1;
     if (!copy)
         return fail_memory(err);
     return files_enter(w, &(struct files_ask){ .get = &m }, err);
+}
+
+int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
+                    uint64_t offset, uint64_t len, struct vial_error *err)
+{
+    return begin_get(w, s, false, path, offset, len, err);
 }
 
 int files_get_some(struct files_way *w, struct str *out, struct vial_error *err)
@@ -541,11 +565,19 @@ void files_get_end(struct files_way *w)
 int vial_session_get(struct vial_session *session, const char *path, uint64_t offset,
                      uint64_t len, char **data, size_t *got, struct vial_error *err)
 {
+    return vial_session_get_as(session, false, path, offset, len, data, got, err);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the same, and whose it is */
+int vial_session_get_as(struct vial_session *session, bool root, const char *path,
+                        uint64_t offset, uint64_t len, char **data, size_t *got,
+                        struct vial_error *err)
+{
     auto_str struct str all = { 0 };
     struct files_way w;
     int rc;
 
-    if (files_get_begin(&w, session, path, offset, len, err) < 0)
+    if (begin_get(&w, session, root, path, offset, len, err) < 0)
         return -1;
     while ((rc = files_get_some(&w, &all, err)) > 0 && all.len <= GET_MAX)
         ;
@@ -567,7 +599,7 @@ int files_get_to(struct vial_session *session, const char *path, uint64_t offset
     struct files_way w;
     int rc;
 
-    if (files_get_begin(&w, session, path, offset, len, err) < 0)
+    if (begin_get(&w, session, to->root, path, offset, len, err) < 0)
         return -1;
     while ((rc = files_get_some(&w, &some, err)) > 0) {
         int took = to->take(to->context, some.data, some.len);
@@ -590,7 +622,7 @@ static int write_fd(void *context, const char *data, size_t len)
 int vial_session_get_fd(struct vial_session *session, const char *path, uint64_t offset,
                         uint64_t len, int fd, struct vial_error *err)
 {
-    const struct files_sink to = { write_fd, &fd };
+    const struct files_sink to = { write_fd, &fd, false };
 
     return files_get_to(session, path, offset, len, &to, err);
 }

@@ -17,6 +17,7 @@ struct files_way {
     const char *verb; /* "put" */
     bool bounded;     /* a file that comes out has at most: */
     uint64_t left;    /* so many bytes more */
+    bool root;        /* by root, where the session's programs may be that */
     bool helped;      /* a process inside does it, which programs there can stop */
     struct session_op op;
 };
@@ -57,6 +58,7 @@ void files_get_end(struct files_way *w);
 struct files_sink {
     int (*take)(void *context, const char *data, size_t len);
     void *context;
+    bool root; /* it is read by root */
 };
 int files_get_to(struct vial_session *session, const char *path, uint64_t offset,
                  uint64_t len, const struct files_sink *to, struct vial_error *err);

@@ -16,13 +16,15 @@
 #define PATH_MOST   4096u
 
 /* Runs a request that answers with DATA, if any, and DONE. */
-static int ask(struct vial_session *s, const struct name_message *m, bool list,
-               struct str *answer, struct vial_error *err)
+static int ask(struct vial_session *s, bool root, const struct name_message *m,
+               bool list, struct str *answer, struct vial_error *err)
 {
     static const char *const verbs[] = { "list", "stat",   "make directory",
                                          "move", "remove", "remove",
                                          "stat" };
-    struct files_way w = { .session = s, .path = m->path, .verb = verbs[m->verb] };
+    struct files_way w = {
+        .session = s, .path = m->path, .verb = verbs[m->verb], .root = root
+    };
     const struct files_ask what = { .name = list ? NULL : m, .list = m->path };
     int rc;
 
@@ -44,7 +46,8 @@ static char *inside(const struct vial_session *s, const char *path, bool absolut
     return *name ? path_join(s->workdir, name) : strdup(s->workdir);
 }
 
-static int act(struct vial_session *s, enum name_verb verb, const char *path,
+/* NOLINTNEXTLINE(readability-function-size): two names, and whose they are */
+static int act(struct vial_session *s, bool root, enum name_verb verb, const char *path,
                const char *to, struct str *answer, struct vial_error *err)
 {
     bool absolute = *path == '/' || *to == '/';
@@ -56,7 +59,7 @@ static int act(struct vial_session *s, enum name_verb verb, const char *path,
         return -1;
     if (verb == NAME_MOVE && files_check_path(s, to, false, err) < 0)
         return -1;
-    return a && b ? ask(s, &m, false, answer, err) : fail_memory(err);
+    return a && b ? ask(s, root, &m, false, answer, err) : fail_memory(err);
 }
 
 static int fail_answer(struct vial_error *err, const char *path)
@@ -78,14 +81,14 @@ static struct vial_entry entry_of(const struct list_entry *e)
                                 .attributes = e->attributes };
 }
 
-static int stat_by(struct vial_session *session, enum name_verb verb, const char *path,
-                   struct vial_entry *out, struct vial_error *err)
+static int stat_by(struct vial_session *session, bool root, enum name_verb verb,
+                   const char *path, struct vial_entry *out, struct vial_error *err)
 {
     auto_str struct str answer = { 0 };
     struct unpack u;
     struct list_entry e;
 
-    if (act(session, verb, path, "", &answer, err) < 0)
+    if (act(session, root, verb, path, "", &answer, err) < 0)
         return -1;
     u = (struct unpack){ .data = (const uint8_t *)answer.data, .len = answer.len };
     if (list_entry_read(&u, &e) < 0)
@@ -99,13 +102,22 @@ static int stat_by(struct vial_session *session, enum name_verb verb, const char
 int vial_session_stat(struct vial_session *session, const char *path,
                       struct vial_entry *out, struct vial_error *err)
 {
-    return stat_by(session, NAME_STAT, path, out, err);
+    return stat_by(session, false, NAME_STAT, path, out, err);
 }
 
 int vial_session_stat_followed(struct vial_session *session, const char *path,
                                struct vial_entry *out, struct vial_error *err)
 {
-    return stat_by(session, *path == '/' ? NAME_FOLLOW : NAME_STAT, path, out, err);
+    return stat_by(session, false, *path == '/' ? NAME_FOLLOW : NAME_STAT, path, out,
+                   err);
+}
+
+int vial_session_stat_as(struct vial_session *session, bool root, bool followed,
+                         const char *path, struct vial_entry *out,
+                         struct vial_error *err)
+{
+    return stat_by(session, root, followed && *path == '/' ? NAME_FOLLOW : NAME_STAT,
+                   path, out, err);
 }
 
 void vial_entry_done(struct vial_entry *entry)
@@ -119,25 +131,44 @@ void vial_entry_done(struct vial_entry *entry)
 int vial_session_mkdir(struct vial_session *session, const char *path,
                        struct vial_error *err)
 {
+    return vial_session_mkdir_as(session, false, path, err);
+}
+
+int vial_session_mkdir_as(struct vial_session *session, bool root, const char *path,
+                          struct vial_error *err)
+{
     auto_str struct str nothing = { 0 };
 
-    return act(session, NAME_MKDIR, path, "", &nothing, err);
+    return act(session, root, NAME_MKDIR, path, "", &nothing, err);
 }
 
 int vial_session_move(struct vial_session *session, const char *from, const char *to,
                       struct vial_error *err)
 {
+    return vial_session_move_as(session, false, from, to, err);
+}
+
+int vial_session_move_as(struct vial_session *session, bool root, const char *from,
+                         const char *to, struct vial_error *err)
+{
     auto_str struct str nothing = { 0 };
 
-    return act(session, NAME_MOVE, from, to, &nothing, err);
+    return act(session, root, NAME_MOVE, from, to, &nothing, err);
 }
 
 int vial_session_remove(struct vial_session *session, const char *path, bool deep,
                         struct vial_error *err)
 {
+    return vial_session_remove_as(session, false, path, deep, err);
+}
+
+int vial_session_remove_as(struct vial_session *session, bool root, const char *path,
+                           bool deep, struct vial_error *err)
+{
     auto_str struct str nothing = { 0 };
 
-    return act(session, deep ? NAME_REMOVE_ALL : NAME_REMOVE, path, "", &nothing, err);
+    return act(session, root, deep ? NAME_REMOVE_ALL : NAME_REMOVE, path, "", &nothing,
+               err);
 }
 
 static int add_entry(struct vial_entries *out, const char *dir, struct list_entry *e,
@@ -163,8 +194,8 @@ static int add_entry(struct vial_entries *out, const char *dir, struct list_entr
 }
 
 /* Appends what ROOT/DIR holds, with paths below ROOT. */
-static int list_one(struct vial_session *s, const char *root, const char *dir,
-                    struct vial_entries *out, struct vial_error *err)
+static int list_one(struct vial_session *s, bool as_root, const char *root,
+                    const char *dir, struct vial_entries *out, struct vial_error *err)
 {
     auto_str struct str answer = { 0 };
     auto_free char *path = files_join(root, dir);
@@ -176,7 +207,7 @@ static int list_one(struct vial_session *s, const char *root, const char *dir,
         return fail_memory(err);
     if (strlen(inside) >= PATH_MOST)
         return fail(err, VIAL_E_PATH, "list: a path has more than %u bytes", PATH_MOST);
-    if (ask(s, &m, true, &answer, err) < 0)
+    if (ask(s, as_root, &m, true, &answer, err) < 0)
         return -1;
     u = (struct unpack){ .data = (const uint8_t *)answer.data, .len = answer.len };
     while (u.at < u.len) {
@@ -201,8 +232,8 @@ static int by_path(const void *a, const void *b)
 }
 
 /* A directory that went away meanwhile is no error. */
-static int list_deep(struct vial_session *s, const char *root, struct vial_entries *out,
-                     struct vial_error *err)
+static int list_deep(struct vial_session *s, bool as_root, const char *root,
+                     struct vial_entries *out, struct vial_error *err)
 {
     for (size_t i = 0; i < out->count; i++) {
         auto_free char *dir = NULL;
@@ -212,7 +243,8 @@ static int list_deep(struct vial_session *s, const char *root, struct vial_entri
         dir = strdup(out->items[i].path);
         if (!dir)
             return fail_memory(err);
-        if (list_one(s, root, dir, out, err) < 0 && !fail_is(err, VIAL_E_NO_FILE))
+        if (list_one(s, as_root, root, dir, out, err) < 0 &&
+            !fail_is(err, VIAL_E_NO_FILE))
             return -1;
     }
     return 0;
@@ -220,6 +252,12 @@ static int list_deep(struct vial_session *s, const char *root, struct vial_entri
 
 int vial_session_list(struct vial_session *session, const char *path, bool deep,
                       struct vial_entries *out, struct vial_error *err)
+{
+    return vial_session_list_as(session, false, path, deep, out, err);
+}
+
+int vial_session_list_as(struct vial_session *session, bool as_root, const char *path,
+                         bool deep, struct vial_entries *out, struct vial_error *err)
 {
     auto_free char *root = files_name(path);
     struct vial_entries all = { 0 };
@@ -229,8 +267,8 @@ int vial_session_list(struct vial_session *session, const char *path, bool deep,
         return fail_memory(err);
     if (files_check_path(session, path, true, err) < 0)
         return -1;
-    if (list_one(session, root, "", &all, &mine) < 0 ||
-        (deep && list_deep(session, root, &all, &mine) < 0)) {
+    if (list_one(session, as_root, root, "", &all, &mine) < 0 ||
+        (deep && list_deep(session, as_root, root, &all, &mine) < 0)) {
         vial_entries_free(&all);
         if (err)
             *err = mine;

@@ -155,6 +155,8 @@ int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool las
 int exec_start(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
                struct vial_exec **out, struct vial_error *err);
 int exec_check_size(unsigned rows, unsigned columns, struct vial_error *err);
+/* Whether a program of S may be root. */
+int session_check_root(const struct vial_session *s, struct vial_error *err);
 struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel);
 void exec_feed(struct vial_exec *x); /* whole stdin, within credit */
 void exec_exited(struct vial_exec *x, const struct exit_message *m);
