@@ -18,6 +18,7 @@
 
 #define OWN_FILES 1024                /* what a root has of ours */
 #define OWN_BYTES (INT64_C(64) << 20) /* of archives, for their headers */
+#define ENDING_MS 500
 
 void snapshot_learn(struct snapshot *s, const struct plan *plan, const char *digest,
                     struct launch *l)
@@ -61,12 +62,12 @@ static int write_job(const struct snapshot *s, const struct snapshot_order *orde
     return str_ok(out) ? 0 : fail_memory(err);
 }
 
-/* False: it goes on. */
+/* False: it goes on. One that has said all may still be ending. */
 static bool reap_last(struct snapshot *s)
 {
     struct pollfd ended = { .fd = s->pidfd, .events = POLLIN };
 
-    if (s->pidfd >= 0 && poll(&ended, 1, 0) == 0)
+    if (s->pidfd >= 0 && poll(&ended, 1, ENDING_MS) == 0)
         return false;
     helper_end(&s->pidfd);
     return true;
