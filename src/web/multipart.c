@@ -175,14 +175,18 @@ static bool fill(struct form *f)
     return rc > 0 && !f->failed;
 }
 
-/* TEXT in the next HEAD_MAX bytes, or NULL. */
+/* TEXT in the next HEAD_MAX bytes, or NULL. No byte is looked through again because
+ * another has come: they may come one by one. */
 static const char *find_near(struct form *f, const char *text)
 {
     const char *found = NULL;
+    size_t len = strlen(text);
+    size_t seen = 0;
 
-    do
-        found = memmem(here(f), left(f), text, strlen(text));
-    while (!found && left(f) < HEAD_MAX && fill(f));
+    do {
+        found = memmem(here(f) + seen, left(f) - seen, text, len);
+        seen = left(f) < len ? 0 : left(f) - len + 1;
+    } while (!found && left(f) < HEAD_MAX && fill(f));
     return found;
 }
 

@@ -3,6 +3,7 @@
 /* Forms that come in pieces of every size, held against the same form as a whole. */
 
 #include <string.h>
+#include <time.h>
 
 #include "base/str.h"
 #include "check.h"
@@ -171,6 +172,28 @@ static void a_head_without_an_end_is_not_waited_for(void **state)
     form_done(&f);
 }
 
+/* Who packs each byte by itself has it looked at once, not with each that follows. */
+static void a_long_head_is_read_once(void **state)
+{
+    enum { HEADS = 40, LONG = 60000 };
+    auto_str struct str body = { 0 }, got = { 0 };
+    clock_t began;
+
+    (void)state;
+    for (int i = 0; i < HEADS; i++) {
+        str_puts(&body, "\r\n----B\r\nX: ");
+        for (int k = 0; k < LONG; k++)
+            str_puts(&body, "x");
+        str_puts(&body, "\r\n\r\ndata");
+    }
+    str_puts(&body, "\r\n----B--");
+    assert_true(str_ok(&body));
+    began = clock();
+    tell_pieces((struct pieces){ body.data, body.data + body.len, 1, false }, &got);
+    assert_true(clock() - began < 2 * CLOCKS_PER_SEC);
+    assert_true(got.len > 3 && strcmp(got.data + got.len - 3, "end") == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +201,7 @@ int main(void)
         cmocka_unit_test(one_that_is_cut_anywhere_has_no_end),
         cmocka_unit_test(a_part_that_nobody_takes_is_passed_over),
         cmocka_unit_test(a_head_without_an_end_is_not_waited_for),
+        cmocka_unit_test(a_long_head_is_read_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
