@@ -14,6 +14,14 @@ def test_cells_of_typescript_are_javascript_without_types(node, e2b):
         "contexts": ["python", "javascript", "typescript"]}
 
 
+def test_cells_of_java_remember_and_have_variables_as_properties(node, e2b):
+    told, = node.run("java.mjs", e2b)
+    assert told == {
+        "box": "box", "cell": "cell", "after": "box", "cwd": "/home/user", "defined": None,
+        "said": ["42", "é\n", "bad\n"], "wrong": "incompatible types",
+        "thrown": "java.lang.IllegalStateException: no", "goes": "7"}
+
+
 @pytest.mark.parametrize("language, remedy", [("java", "have a JDK of 11 or later there"),
                                               ("r", "install R"),
                                               ("ts", "have Node 22.13 or later there")])

@@ -502,22 +502,6 @@ row('runCode', 'bash and R remember, too', async (t) => {
   assert.equal((await r('stop("no")')).error.value, 'no')
   assert.equal((await r('y')).text, '[1] 6')
 })
-row('runCode', 'Java remembers, and has variables as properties', async () => {
-  const box = await Interpreter.create({ envs: { FROM_BOX: 'box' } })
-  const java = (code, more) => box.runCode(code, { language: 'java', ...more })
-  assert.equal((await java('System.getProperty("FROM_BOX")')).text, 'box')
-  assert.equal((await java('System.getProperty("FROM_BOX")', { envs: { FROM_BOX: 'cell' } })).text, 'cell')
-  assert.equal((await java('System.getProperty("FROM_BOX")')).text, 'box')
-  assert.equal((await java('System.getProperty("user.dir")')).text, '/home/user')
-  assert.equal((await java('int f(int a) {\n  return a * 7;\n}\nint x = 6;')).text, undefined)
-  const said = await java('System.out.println("é"); System.err.println("bad"); f(x)')
-  assert.deepEqual([said.text, said.logs.stdout, said.logs.stderr], ['42', ['é\n'], ['bad\n']])
-  assert.match((await java('int y = "a";')).error.value, /incompatible types/)
-  assert.equal((await java('throw new IllegalStateException("no");')).error.value,
-               'java.lang.IllegalStateException: no')
-  assert.equal((await java('x + 1')).text, '7')
-  await box.kill()
-})
 row('runCode', 'a shell whose caller has gone is interrupted', async (t) => {
   await assert.rejects(() => t.py.runCode('while true; do sleep 1; done',
                                           { language: 'bash', timeoutMs: 1500 }),
