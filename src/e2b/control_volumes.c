@@ -59,7 +59,7 @@ static int make(struct ask *a, const char *given, char name[VOLUME_NAME],
     return inside_volume_create(a->turn->engine, a->owner.name, &wanted, err);
 }
 
-void control_volume_create(struct ask *a)
+static void create(struct ask *a)
 {
     static const char *const known[] = { "name" };
     auto_json json_t *body = NULL;
@@ -74,7 +74,7 @@ void control_volume_create(struct ask *a)
         answer(a, 201, name);
 }
 
-void control_volume_get(struct ask *a)
+static void look(struct ask *a)
 {
     struct volume_seen v = { 0 };
     struct vial_error err = { 0 };
@@ -85,7 +85,7 @@ void control_volume_get(struct ask *a)
         answer(a, 200, v.name);
 }
 
-void control_volumes(struct ask *a)
+static void list(struct ask *a)
 {
     const struct policy *p = &a->turn->settings->policy;
     auto_json json_t *all = NULL;
@@ -129,7 +129,7 @@ static int take_away(struct ask *a, struct vial_error *err)
     return 0;
 }
 
-void control_volume_delete(struct ask *a)
+static void remove_named(struct ask *a)
 {
     struct vial_error err = { 0 };
 
@@ -137,6 +137,40 @@ void control_volume_delete(struct ask *a)
         ask_error(a, &err);
     else
         ask_done(a);
+}
+
+/* The keeper has few places for this, of which each caller leaves others some. */
+static void in_turn(struct ask *a, ask_handler *handle)
+{
+    struct gate *gate = a->e2b->options.gate;
+    struct vial_error err = { 0 };
+
+    if (gate_take_volumes(gate, a->caller, &err) < 0) {
+        ask_error(a, &err);
+        return;
+    }
+    handle(a);
+    gate_give(gate, a->caller, GATE_VOLUMES, 1);
+}
+
+void control_volume_create(struct ask *a)
+{
+    in_turn(a, create);
+}
+
+void control_volume_get(struct ask *a)
+{
+    in_turn(a, look);
+}
+
+void control_volumes(struct ask *a)
+{
+    in_turn(a, list);
+}
+
+void control_volume_delete(struct ask *a)
+{
+    in_turn(a, remove_named);
 }
 
 /* One of `volumeMounts`, which is the request's as well as what getInfo() tells. */

@@ -65,15 +65,12 @@ static void in_turn(struct call *c, void (*handle)(struct call *c))
     struct caller *caller = c->caller;
     struct vial_error err = { 0 };
 
-    if (gate_take(gate, caller, GATE_VOLUMES, 1)) {
-        handle(c);
-        gate_give(gate, caller, GATE_VOLUMES, 1);
+    if (gate_take_volumes(gate, caller, &err) < 0) {
+        call_error(c, &err);
         return;
     }
-    (void)fail(&err, VIAL_E_RATE, "'%s' asks for too many volumes at once",
-               caller->name);
-    (void)fail_remedy(&err, "wait for an answer before you ask again");
-    call_error(c, &err);
+    handle(c);
+    gate_give(gate, caller, GATE_VOLUMES, 1);
 }
 
 static void list(struct call *c)

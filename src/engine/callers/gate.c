@@ -592,6 +592,15 @@ void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
     (void)pthread_mutex_unlock(&g->lock);
 }
 
+int gate_take_volumes(struct gate *g, struct caller *caller, struct vial_error *err)
+{
+    if (gate_take(g, caller, GATE_VOLUMES, 1))
+        return 0;
+    (void)fail(err, VIAL_E_RATE, "'%s' asks for too many volumes at once",
+               caller->name);
+    return fail_remedy(err, "wait for an answer before you ask again");
+}
+
 void gate_set(struct gate *g, unsigned most, unsigned places, int64_t wait_ms)
 {
     (void)pthread_mutex_lock(&g->lock);

@@ -156,6 +156,8 @@ bool gate_take(struct gate *g, struct caller *caller, enum gate_kind kind,
                uint64_t amount);
 void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
                uint64_t amount);
+/* One of GATE_VOLUMES, to be given back. VIAL-RATE: CALLER has its share. */
+int gate_take_volumes(struct gate *g, struct caller *caller, struct vial_error *err);
 
 /* A place for one more vessel with a gate of the caller of that name, until it is given
  * back. VIAL-BUSY: there is none. */
