@@ -174,7 +174,10 @@ static bool agree(struct exchange *e)
 static void begin(struct exchange *e)
 {
     e->begun = true;
-    if (speaks_two(&e->client)) {
+    if (e->server.ready && speaks_two(&e->server) != speaks_two(&e->client)) {
+        e->verdict = GATE_REQUEST; /* its second hello was another than the first */
+        e->over = true;
+    } else if (speaks_two(&e->client)) {
         e->two = http2_new(e);
         e->over = !e->two;
     }
