@@ -157,7 +157,7 @@ def test_the_unit_covers_nothing_that_vessels_are_made_of():
     assert not names & {"ProtectKernelModules", "ProtectKernelLogs", "ProtectKernelTunables",
                         "ProtectProc", "ProcSubset", "ProtectControlGroups", "InaccessiblePaths",
                         "ConfigurationDirectory", "LogsDirectory", "RestrictNamespaces",
-                        "ProtectHostname", "MemoryDenyWriteExecute"}
+                        "ProtectHostname", "MemoryDenyWriteExecute", "RestrictSUIDSGID"}
 
 
 def test_the_module_of_devices_that_the_unit_allows_is_loaded_before_it_starts():
