@@ -88,8 +88,9 @@ int inside_snapshot_as(struct vial_session *session, const char *whole, json_t *
     return save_files(session, &options, out, err);
 }
 
-/* What was removed belongs to ids that an ordinary user has only in a namespace: who is
- * in one takes it from the disk. Else the next that writes to the store does. */
+/* What was removed belongs to ids that an ordinary user has only in a namespace:
+ * vial-image, which works in one, takes it from the disk. If it cannot, the next that
+ * writes to the store does. */
 static void sweep_range(struct vial_engine *engine, const char *store)
 {
     const struct vial_pull nobody = { .cancel_fd = -1, .retries = -1 };

@@ -23,7 +23,7 @@ struct subids {
 };
 
 /* The caller's range, if he has one and both programs can map it for him. False: WHY is
- * a sentence without an end. Root, who needs none, has none. */
+ * a sentence without its full stop. Root, who needs none, has none. */
 bool subids_find(struct subids *out, char why[160]);
 
 /* The same of the user UID with group GID, whose name and ranges stand in files of

@@ -139,8 +139,8 @@ static bool take_result(void *context, size_t index, struct vial_result *result)
     return first;
 }
 
-/* Where another compiles it, who keeps that for all who have the same. *OUT stays NULL
- * if nothing came, or vial failed, so that it is tried again. */
+/* By a daemon, which compiles it once and keeps that for all rows that have the same.
+ * *OUT stays NULL if nothing came, or vial failed: then it is tried again. */
 static void run_kept(struct grader *g, const struct vial_request *checker, json_t *more,
                      struct vial_result **out)
 {

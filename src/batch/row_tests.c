@@ -78,8 +78,7 @@ static json_t *tell_test(struct grader *g, const struct row *row,
     return it.told;
 }
 
-/* The fields of a test that belong to the run, not to its judgement; its input aside.
- */
+/* The fields of a test that belong to the run, not to its judgement; without input. */
 static json_t *inputs_of(json_t *test)
 {
     static const char *const others[] = { "stdin", "stdin_base64", "expected",
@@ -143,8 +142,7 @@ static bool goes_on(const struct testing *t)
            (t->out->passed || !t->grader->stops);
 }
 
-/* What is vial's own fault, or may be, is run by itself: that knows what to try again.
- */
+/* What is vial's own fault, or may be, is run by itself: that knows when to retry. */
 static bool see_result(void *context, size_t index, struct vial_result *result)
 {
     struct testing *t = context;

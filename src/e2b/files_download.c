@@ -183,8 +183,7 @@ static int get(struct download *d, struct vial_error *err)
     return inside_get(s, d->name, d->at, d->end - d->at, &to, err);
 }
 
-/* The first piece says whether it can be read at all; a part is not told as the whole.
- */
+/* The first piece says whether it can be read at all; a part never counts as all. */
 static void send_file(struct ask *a, struct download *d)
 {
     struct vial_error err = { 0 };

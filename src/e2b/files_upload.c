@@ -38,8 +38,8 @@ struct upload {
     struct gunzip *gunzip; /* it is packed; or NULL */
     struct str piece;
     struct form form;
-    bool cut;    /* that one, within a file */
-    bool broken; /* the rest of the body does not come: */
+    bool cut;    /* the form ended within a file */
+    bool broken; /* the rest of the body does not come, for NO: */
     struct web_refusal no;
 };
 

@@ -26,9 +26,8 @@ json_t *entries_json(const struct ask *a, const char *path, struct vial_entries 
 int entry_is_dir(const struct ask *a, const char *path, struct connect_error *e);
 
 /* files_metadata.c: a file's metadata are its attributes "user.e2b.KEY". Those that the
- * headers "X-Metadata-KEY" of a request give it, as vial_put_options has them: 0, or
- * -1.
- */
+ * headers "X-Metadata-KEY" of a request give it, as vial_put_options has them.
+ * 0, or -1. */
 struct str;
 int metadata_read(const struct ask *a, struct str *out, struct connect_error *e);
 /* {KEY: VALUE}, or NULL if there is none. */

@@ -16,7 +16,7 @@ struct volume_seen {
     bool own, writable;
 };
 
-/* Each of them: VIAL-VOLUME: there is none that A's owner may have. */
+/* Both: VIAL-VOLUME where there is none that A's owner may have. */
 int volume_by_name(struct ask *a, const char *given, struct volume_seen *out,
                    struct vial_error *err);
 int volume_by_id(struct ask *a, const char *id, struct volume_seen *out,

@@ -13,11 +13,11 @@
 
 #include "vial/error.h"
 
-/* Of a vessel's image: true with the range, if the store's is the caller's and can be
- * mapped now. */
+/* For a vessel's image: true, with the range in OUT, if the store's files are of the
+ * caller's range, and that can be mapped now. */
 bool store_ids_hold(const char *store_dir, struct subids *out);
 
-/* Of who is to write to the store. STORE_ONE: all files are the caller's, and stay so.
+/* For who is to write to the store. STORE_ONE: all files are the caller's, and stay so.
  * An error: they are of a range that is not his any more. */
 enum store_ids { STORE_ONE, STORE_RANGED, STORE_EMPTY /* it can be marked with OUT */ };
 int store_ids_look(const char *store_dir, struct subids *out, struct vial_error *err);

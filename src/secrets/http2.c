@@ -94,8 +94,7 @@ static void tell_settings(struct end *end, uint32_t streams)
     _Static_assert(sizeof client == sizeof host, "as many");
 }
 
-/* The client is told how many streams the host takes, and when that will take no more.
- */
+/* The client is told how many streams the host takes, and when it takes no more. */
 static void pass_on(struct http2 *h, const nghttp2_frame *frame)
 {
     if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK)) {

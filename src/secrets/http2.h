@@ -30,10 +30,9 @@
 #define HOST_WINDOW_ALL   (512u << 10)
 #define PATIENCE_MOST     8000
 #define PATIENCE_A_SECOND 400
-#define PATIENCE_REQUEST                                                               \
-    20 /* what a request costs, until it ends well; so does an end */
-#define FRAME_HEADER 9
-#define UNREAD_MOST  (1u << 20)
+#define PATIENCE_REQUEST  20 /* of a request, a reset, a continuation */
+#define FRAME_HEADER      9
+#define UNREAD_MOST       (1u << 20)
 
 /* A body on its way from one end to the other. */
 struct flow {

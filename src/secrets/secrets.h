@@ -22,7 +22,7 @@
  *   http2           HTTP/2: sessions with both ends, and how much each may say
  *   http2_stream    a request and its answer, beside others
  *   http2_head      its heads, written as those of HTTP/1.1, and back
- *   http2_missing   in the place of the first two, where their library is missing
+ *   http2_missing   in the place of http2 and http2_stream, where their library is missing
  *   http_head       a message's head, strictly
  *   http_body       where a message's body ends, strictly
  *   request_head    what is judged and changed in a request, of either protocol
@@ -167,7 +167,7 @@ bool response_head_pass(const struct head *h, bool to_head, uint64_t most,
                         struct str *out, struct refusal *wrong);
 
 /* http2_head.c: a head as it is told, field by field. It becomes one of HTTP/1.1, so
- * that one code judges both; what that lets pass becomes pairs again. */
+ * that the same code judges both; what that lets pass becomes pairs again. */
 enum pseudo {
     PSEUDO_METHOD,
     PSEUDO_PATH,
@@ -272,8 +272,8 @@ void exchange_waits(const struct exchange *e, int fds[2], short events[2]);
 uint64_t exchange_deadline_ns(const struct exchange *e);
 /* What the gate is to be told now; GATE_OK: nothing. */
 enum gate_verdict exchange_verdict(struct exchange *e, uint32_t *id);
-void exchange_blame(struct exchange *e,
-                    enum gate_verdict verdict); /* the first stays */
+/* The first verdict stays. */
+void exchange_blame(struct exchange *e, enum gate_verdict verdict);
 void exchange_free(struct exchange *e);
 
 /* http1.c */

@@ -27,9 +27,9 @@ int volume_disk_make(int dir_fd, uint64_t size, unsigned uid, struct vial_error 
 #define VOLUME_DEVICE 24
 int volume_disk_attach(int dir_fd, char device[VOLUME_DEVICE], struct vial_error *err);
 
-/* That nobody has a device on it, with or without a lock: a descriptor that one vessel
- * gave another is enough. VIAL-BUSY: somebody has; VIAL-UNSUPPORTED: nobody here can
- * say, which is the same. Good too for a volume that has no disk. */
+/* 0: nobody has a device on it, with or without a lock (a descriptor that one vessel
+ * gave another is enough), or the volume has no disk. VIAL-BUSY: somebody has one;
+ * VIAL-UNSUPPORTED: nobody here can say, which counts as busy. */
 int volume_disk_check_unused(int dir_fd, const char *name, struct vial_error *err);
 
 /* Whether SIZE bytes leave a twentieth of the file system that has ROOM to others. */

@@ -21,7 +21,7 @@
 #define FLUSH_S     5    /* for answers on their way when the server closes */
 #define SWEEP_MS    1000 /* between two looks for connections that are too slow */
 #define TURN_ROUNDS 3
-#define AGAIN       64u
+#define AGAIN       64u   /* rounds between two looks for connections that are stuck */
 #define MOVING      1024u /* the same, while bytes move */
 #define QUIET       4     /* requests of callers that are served */
 
@@ -404,8 +404,7 @@ static bool look(struct web *web, int *rest_ms)
     return ending;
 }
 
-/* Until something comes, or somebody nudges, or so many ms have passed; -1: for ever.
- */
+/* Until something comes, or somebody nudges, or MS are over; -1: for ever. */
 static void rest(struct web *web, int ms)
 {
     const union MHD_DaemonInfo *info =

@@ -21,7 +21,7 @@
 #define NAMES_MOST   1024u /* of a list, the same one twice */
 #define COPY_OUT_MAX (INT64_C(256) << 20)
 #define COPY_IN_MOST 10000u /* as many files as a vessel takes */
-#define LINKS_MOST   256u   /* words of a command line */
+#define LINKS_MOST   256u   /* each is two words of a command line */
 #define WAIT_MS      50
 #define NUMBER_MOST  1e15 /* what is more is no limit at all */
 

@@ -41,8 +41,8 @@ struct launch {
     struct launch_walk walk;
     bool privileged;
     unsigned uid, gid; /* of its programs, inside */
-    uid_t first_id;    /* of its range of ids; 0: it has none, */
-    bool ranged;       /* or one of those that an ordinary user has: */
+    uid_t first_id;    /* of a range of ids that root took for it; 0: none */
+    bool ranged;       /* its ids are SUBIDS, an ordinary user's own */
     struct subids subids;
     struct image_layers *image;         /* of its root, or NULL; borrowed */
     const struct held_volumes *volumes; /* borrowed */

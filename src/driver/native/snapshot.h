@@ -25,8 +25,8 @@ struct snapshot {
     char *store;          /* where its image lies; NULL: it has none */
     char *temporary;      /* its image's name, if that goes with the vessel; or NULL */
     char base[72];        /* that image's digest */
-    uid_t first_id;       /* what is 0 inside; 0: all is the caller's own, */
-    bool ranged;          /* or of his range (images/store_ids.h) */
+    uid_t first_id;       /* what is 0 inside; 0: all is the caller's own */
+    bool ranged;          /* that, or of his range (images/store_ids.h) */
     int64_t bytes, files; /* the most that can have been written */
 };
 

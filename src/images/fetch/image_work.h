@@ -38,8 +38,8 @@ struct job {
     const char *path;        /* import: a directory instead of the standard input */
     const char *base;        /* snapshot, configure: the image below's digest, */
     json_t *config;          /* what its config says instead, or NULL, */
-    int64_t first_id;        /* and who is 0 in it; 0: all is our own, */
-    bool ranged;             /* or of the range that we are in */
+    int64_t first_id;        /* and who is 0 in it; 0: all is our own */
+    bool ranged;             /* that, or of the range that we are in */
     json_t *mirrors, *plain; /* lists of strings */
     int64_t max_bytes, max_files;
     int64_t retry_ms;

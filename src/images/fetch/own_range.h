@@ -4,8 +4,8 @@
 
 /*
  * An ordinary user's vial-image works in a user namespace of its own where his store's
- * files are of a range of ids: it is root in there, who can give files away within the
- * range, and has no other right. Elsewhere it stays who it is.
+ * files are of a range of ids: it is root in there, whose capabilities are those over
+ * files within the range, and no others. Elsewhere it stays who it is.
  */
 
 #include "vial/error.h"
