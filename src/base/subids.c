@@ -132,10 +132,10 @@ bool subids_read(const char *etc_dir, uid_t uid, gid_t gid, struct subids *out,
     if (!look_in(etc_dir, "passwd", &s, is_user))
         return no(why, "%s/passwd has no such user, with his own group", etc_dir);
     if (!look_in(etc_dir, "subuid", &s, is_range))
-        return no(why, "%s/subuid has no range of 65536 ids for him", etc_dir);
+        return no(why, "%s/subuid has no range of 65535 ids for him", etc_dir);
     out->first_uid = s.first;
     if (!look_in(etc_dir, "subgid", &s, is_range))
-        return no(why, "%s/subgid has no range of 65536 ids for him", etc_dir);
+        return no(why, "%s/subgid has no range of 65535 ids for him", etc_dir);
     out->first_gid = s.first;
     return true;
 }

@@ -49,14 +49,19 @@ static int add_file(json_t *files, const char *path, const char *data, size_t le
     return 0;
 }
 
-static void hash_fields(json_t *asked, char out[65])
+/* False: no memory. */
+static bool hash_fields(json_t *asked, char out[65])
 {
-    auto_free char *text = json_dumps(asked, JSON_SORT_KEYS | JSON_COMPACT);
+    auto_free char *text =
+        json_dumps(asked, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENCODE_ANY);
     struct sha256 h;
 
+    if (!text)
+        return false;
     sha256_init(&h);
-    sha256_add(&h, text ? text : "", text ? strlen(text) : 0);
+    sha256_add(&h, text, strlen(text));
     sha256_text(&h, out);
+    return true;
 }
 
 static int make_checker(struct grader *g, json_t *asked, struct vial_request **out,
@@ -97,7 +102,10 @@ static const struct vial_request *find_checker(struct grader *g, json_t *asked,
     unsigned count = 0;
     char hash[65];
 
-    hash_fields(asked, hash);
+    if (!hash_fields(asked, hash)) {
+        (void)fail_memory(err);
+        return NULL;
+    }
     (void)pthread_mutex_lock(&g->lock);
     for (struct grade_checker *c = g->checkers; c; c = c->next) {
         count++;
