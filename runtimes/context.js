@@ -149,8 +149,7 @@
     acorn = require('internal/deps/acorn/acorn/dist/acorn');
   } catch (error) { /* cells are plain scripts then */ }
 
-  // By Node itself, or by the package `typescript`, which is looked for where npm puts it, too.
-  // Names that a cell imports stay, for the next cells. NULL: neither is here.
+  // Where npm puts the package `typescript` for all.
   const MODULES = ['/usr/local/lib/node_modules/', '/usr/lib/node_modules/', '/usr/share/nodejs/'];
 
   function stripByNode(strip) {
@@ -185,6 +184,8 @@
     };
   }
 
+  // By Node itself, or by the package `typescript`. Names that a cell imports stay, for the
+  // next cells. Null: neither is here.
   function stripper() {
     const { stripTypeScriptTypes } = require('module');
     if (stripTypeScriptTypes) return stripByNode(stripTypeScriptTypes);

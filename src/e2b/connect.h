@@ -77,7 +77,7 @@ int connect_user(struct ask *a, bool *root, struct connect_error *e);
 /* The same of NAME. */
 int connect_check_user(const struct ask *a, const char *name, bool *root,
                        struct connect_error *e);
-/* Of who A's files are. */
+/* The home of the user whose files A asks for. */
 const char *box_home(const struct ask *a);
 
 /* Values of messages. Names may be in camel or snake case. */

@@ -12,9 +12,10 @@
  * -1: it is not there. */
 int entry_stat(const struct ask *a, const char *path, json_t **out,
                struct connect_error *e);
-/* The same of ENTRY, which a list has. */
+/* How ENTRY of a list, at PATH, is told. */
 typedef json_t *entry_form(const struct ask *a, const char *path,
                            const struct vial_entry *entry);
+/* As EntryInfo. */
 json_t *entry_json(const struct ask *a, const char *path,
                    const struct vial_entry *entry);
 /* ALL of the directory PATH, which is sorted for that, so many levels deep: children

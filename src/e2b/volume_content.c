@@ -241,7 +241,7 @@ static int set_mode(struct content *c, struct vial_error *err)
                 c->path.data, str_ok(&why) && why.data ? why.data : "");
 }
 
-/* What a new name lies in: it has to be there, unless FORCE makes it. */
+/* What a new name lies in has to be there. */
 static int check_parent(struct content *c, struct vial_error *err)
 {
     auto_str struct str parent = { 0 };
