@@ -330,9 +330,9 @@ static int put_shell(struct vial_request *req, json_t *given, struct vial_error 
     if (stack > 0)
         str_printf(&line, "ulimit -s %lld || exit 126; ",
                    (long long)((stack + 1023) / 1024));
-    if (links > 0)
-        str_printf(&line, "n=%zu; while [ $n -gt 0 ]; do %sn=$((n - 1)); done; ", links,
-                   make);
+    /* The shell's own loop would need a variable, and that may be the program's. */
+    for (size_t i = 0; i < links; i++)
+        str_puts(&line, make);
     str_puts(&line, "exec \"$@\"");
     if (!str_ok(&line))
         return fail_memory(err);

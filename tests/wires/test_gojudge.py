@@ -195,12 +195,16 @@ def test_a_link_is_made_before_the_program_starts(daemon):
     """In a directory that only it is in, beside a file of copyIn, with a stack; and to what is not there."""
     links = {"in.txt": {"content": "linked"}, "d/e/l": {"symlink": "../../in.txt"}, "-x y": {"symlink": "/w/none"}}
     code = "import os; print(open('d/e/l').read(), os.readlink('-x y'), os.path.lexists('in.txt'))"
-    for more in ({}, {"stackLimit": 64 * M}):
+    for more in ({}, {"stackLimit": 64 * M}, {"env": ["PATH=/usr/bin:/bin", "n=5"]}):
         _, [result] = run(daemon, python(code, copyIn=links, **more))
         assert (result["status"], result["files"]["stdout"]) == ("Accepted", "linked /work/none True\n"), result
     _, [ran] = run(daemon, cmd("prog", copyIn={"real": {"content": "#!/bin/sh\necho ran \"$@\""}, "prog": {
         "symlink": "real"}}))
     assert ran["files"]["stdout"] == "ran\n", ran
+    _, [told] = run(daemon, cmd("sh", "-c", "echo $n", copyIn=links, env=["PATH=/usr/bin:/bin", "n=5"]))
+    assert told["files"]["stdout"] == "5\n", told
+    _, [most] = run(daemon, cmd("sh", "-c", "ls | wc -l", copyIn={str(i): {"symlink": "a"} for i in range(256)}))
+    assert most["files"]["stdout"].strip() == "256", most
 
 
 def test_a_program_that_is_not_there_is_an_internal_error(daemon):
